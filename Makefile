@@ -1,0 +1,59 @@
+# Two commands matter: `make run` and `make test`. Both set up what they need.
+SHELL := /bin/bash
+export GOFLAGS := -tags=duckdb_arrow
+export CGO_ENABLED := 1
+TOOLS := go tool -modfile=tools.mod
+
+.PHONY: help setup build run test race lint test-kafka test-kill test-python test-docker bench fuzz console console-test clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+setup: ## install the compiler and Go when they are missing (Debian, Ubuntu)
+	@scripts/setup.sh
+
+build: setup ## build bin/weir
+	go build -trimpath -o bin/weir ./cmd/weir
+
+run: build ## build, then the demo on http://localhost:8080
+	bin/weir demo
+
+test: setup ## all fast tests
+	go test ./...
+
+race: setup ## the tests under the race detector
+	go test -race ./...
+
+lint: setup ## vet, staticcheck, gofumpt, go fix
+	scripts/lint.sh
+
+test-kafka: setup ## the tests against a real Apache Kafka, started from jars
+	scripts/setup.sh java
+	go test -tags=duckdb_arrow,realkafka -count=1 -timeout=30m ./ingest/kafka/...
+
+test-kill: setup ## exactly once under SIGKILL; KILLS=500 for the long variant
+	go test -count=1 -timeout=60m -run 'TestKill' ./appliance/... -kills=$(or $(KILLS),50)
+
+test-python: setup ## checkpoints read with pyarrow, Polars and DuckDB
+	scripts/setup.sh python
+	checkpoint/pytest/run.sh
+
+test-docker: ## docker compose up, for real
+	scripts/docker-test.sh
+
+bench: build ## the benchmarks, as `name: value unit` lines
+	go run ./bench
+
+fuzz: setup ## ten seconds of each fuzz target
+	scripts/fuzz.sh
+
+console: ## rebuild the console into web/console/dist (needs Node 20)
+	scripts/setup.sh node
+	cd web/console && npm ci --no-audit --no-fund && npm run build
+
+console-test: ## the console's unit and browser tests
+	scripts/setup.sh node chromium
+	cd web/console && npm ci --no-audit --no-fund && npm test && npm run browser
+
+clean: ## remove what was built
+	rm -rf bin
