@@ -1,0 +1,142 @@
+//go:build duckdb_arrow
+
+package duckext
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/duckdb/duckdb-go/v2/mapping"
+
+	"weir/state/plan"
+	"weir/state/sqltype"
+)
+
+// A Program is one SELECT over one relation, prepared once and run over many
+// batches: a view's partial statement over records, or its final statement over
+// accumulators. It has a connection of its own and runs one batch at a time.
+type Program struct {
+	conn *conn
+	stmt *stmt
+	a    *attachment
+	reg  *registry
+	out  []sqltype.Field
+}
+
+// Prepare binds sql, which reads the relation rel and nothing else. The result
+// must have exactly the names and types of out.
+func (e *Engine) Prepare(ctx context.Context, sql string, rel plan.Relation, out []sqltype.Field) (*Program, error) {
+	if len(rel.Columns) == 0 {
+		// DuckDB has no table without columns.
+		rel.Columns = []sqltype.Field{{Name: "__nothing", Type: sqltype.Type{ID: sqltype.Boolean}}}
+	}
+	c, err := e.connect()
+	if err != nil {
+		return nil, err
+	}
+	p := &Program{conn: c, reg: &e.tables, a: e.tables.attach(rel.Columns), out: out}
+	if err := p.bind(ctx, sql, rel.Name); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Program) bind(ctx context.Context, sql, name string) error {
+	if err := p.conn.exec(scanView(name, p.a.id)); err != nil {
+		return fmt.Errorf("declare relation %s: %w", name, err)
+	}
+	s, err := p.conn.prepare(sql)
+	if err != nil {
+		return syntax(sql, err)
+	}
+	p.stmt = s
+	got, err := s.columns()
+	if err != nil {
+		return err
+	}
+	if !slices.EqualFunc(got, p.out, func(a, b sqltype.Field) bool { return a.Name == b.Name && a.Type.Equal(b.Type) }) {
+		return fmt.Errorf("statement returns %s, not %s", describe(got), describe(p.out))
+	}
+	return ctx.Err()
+}
+
+func describe(fs []sqltype.Field) string {
+	s := "("
+	for i, f := range fs {
+		if i > 0 {
+			s += ", "
+		}
+		s += quote(f.Name) + " " + f.Type.String()
+	}
+	return s + ")"
+}
+
+// scanView is the statement that gives an attachment a name on a connection.
+func scanView(name string, id uint64) string {
+	return fmt.Sprintf("CREATE OR REPLACE TEMP VIEW %s AS SELECT * FROM %s(%d::UBIGINT)", quote(name), scanFunction, id)
+}
+
+// Run evaluates the statement over batch, whose columns are the relation's in
+// order and in the inside form. The batch stays the caller's and is not kept.
+// The result is one batch, empty or not, that lives on the Go heap. A value that
+// DuckDB refuses is an *EvalError; when ctx ends the error is ctx's.
+func (p *Program) Run(ctx context.Context, batch arrow.RecordBatch) (arrow.RecordBatch, error) {
+	return p.run(ctx, func() (array.RecordReader, error) {
+		return &oneBatch{rec: batch}, nil
+	})
+}
+
+// RunReader is Run over all batches of rd, which it releases.
+func (p *Program) RunReader(ctx context.Context, rd array.RecordReader) (arrow.RecordBatch, error) {
+	defer rd.Release()
+	used := false
+	return p.run(ctx, func() (array.RecordReader, error) {
+		if used {
+			return nil, errors.New("weir: a statement over a stream reads it twice")
+		}
+		used = true
+		return &projected{rd: rd}, nil
+	})
+}
+
+func (p *Program) run(ctx context.Context, input func() (array.RecordReader, error)) (arrow.RecordBatch, error) {
+	p.a.mu.Lock()
+	p.a.ctx = ctx
+	p.a.open = func(_ context.Context, cols []int, _, _ int) (array.RecordReader, error) {
+		rd, err := input()
+		if err != nil {
+			return nil, err
+		}
+		rd.(interface{ project([]int) }).project(cols)
+		return rd, nil
+	}
+	p.a.mu.Unlock()
+	defer func() {
+		p.a.mu.Lock()
+		p.a.ctx, p.a.open = nil, nil
+		p.a.mu.Unlock()
+	}()
+	out := newCollector(p.out)
+	err := p.stmt.run(ctx, false, func(chunk mapping.DataChunk) error {
+		return out.add(chunk, int(mapping.DataChunkGetSize(chunk)))
+	})
+	if err != nil {
+		return nil, eval(err)
+	}
+	return out.batch(), nil
+}
+
+// Close frees the connection.
+func (p *Program) Close() error {
+	if p.stmt != nil {
+		p.stmt.close()
+	}
+	p.conn.close()
+	p.reg.detach(p.a)
+	return nil
+}
