@@ -1,0 +1,318 @@
+package decode
+
+import (
+	"math"
+	"math/bits"
+	"strconv"
+	"unsafe"
+
+	"weir/state/sqltype"
+)
+
+// u128 is an unsigned integer of 128 bits.
+type u128 struct{ hi, lo uint64 }
+
+func (u u128) less(v u128) bool { return u.hi < v.hi || u.hi == v.hi && u.lo < v.lo }
+
+// mulAdd is u*m+a; false when that passes 128 bits.
+func (u u128) mulAdd(m, a uint64) (u128, bool) {
+	h1, lo := bits.Mul64(u.lo, m)
+	over, hi := bits.Mul64(u.hi, m)
+	hi, c1 := bits.Add64(hi, h1, 0)
+	lo, c2 := bits.Add64(lo, a, 0)
+	hi, c3 := bits.Add64(hi, 0, c2)
+	return u128{hi, lo}, over == 0 && c1 == 0 && c3 == 0
+}
+
+// neg is the two's complement.
+func (u u128) neg() u128 {
+	lo, borrow := bits.Sub64(0, u.lo, 0)
+	hi, _ := bits.Sub64(0, u.hi, borrow)
+	return u128{hi, lo}
+}
+
+// pow10 is 10^n for n up to 38.
+func pow10(n int) u128 {
+	u := u128{0, 1}
+	for range n {
+		u, _ = u.mulAdd(10, 0)
+	}
+	return u
+}
+
+// scaled is the number of a text times 10^scale, as a sign and a magnitude.
+type scaled struct {
+	neg  bool
+	mag  u128
+	half bool // the first digit cut off is 5 or more
+	rest bool // some digit cut off is not 0
+}
+
+// scale reads the number in t, which follows JSON's grammar, times 10^s. It
+// answers false when the magnitude passes 128 bits. No digit is lost on the way:
+// what stands behind the last kept place is told by half and rest.
+func scale(t []byte, s int) (v scaled, ok bool) {
+	i := 0
+	if t[0] == '-' {
+		v.neg, i = true, 1
+	}
+	mantissa := t[i:]
+	whole := 0 // digits before the point
+	for whole < len(mantissa) && mantissa[whole]-'0' <= 9 {
+		whole++
+	}
+	end := whole
+	if end < len(mantissa) && mantissa[end] == '.' {
+		end = digits(mantissa, end+1)
+	}
+	keep := whole + s + exponent(mantissa[end:]) // digits that count
+	seen := 0
+	for _, c := range mantissa[:end] {
+		if c == '.' {
+			continue
+		}
+		d := uint64(c - '0')
+		switch {
+		case seen < keep:
+			if v.mag, ok = v.mag.mulAdd(10, d); !ok {
+				return v, false
+			}
+		default:
+			v.half = v.half || seen == keep && d >= 5
+			v.rest = v.rest || d != 0
+		}
+		seen++
+	}
+	if v.mag == (u128{}) {
+		return v, true
+	}
+	for ; seen < keep; seen++ {
+		if v.mag, ok = v.mag.mulAdd(10, 0); !ok {
+			return v, false
+		}
+	}
+	return v, true
+}
+
+// exponent reads e+12. Beyond what could matter it is held at a million million,
+// which adds up without overflow.
+func exponent(t []byte) int {
+	if len(t) == 0 {
+		return 0
+	}
+	i, neg, e := 1, false, 0
+	if t[i] == '+' || t[i] == '-' {
+		neg = t[i] == '-'
+		i++
+	}
+	for ; i < len(t); i++ {
+		e = min(e*10+int(t[i]-'0'), 1e12)
+	}
+	if neg {
+		return -e
+	}
+	return e
+}
+
+// small reads -?digits of at most 18 digits.
+func small(t []byte) int64 {
+	neg := t[0] == '-'
+	if neg {
+		t = t[1:]
+	}
+	var v int64
+	for _, c := range t {
+		v = v*10 + int64(c-'0')
+	}
+	if neg {
+		return -v
+	}
+	return v
+}
+
+// limits are the largest magnitudes of a column's type on each side of zero.
+type limits struct {
+	below, above u128
+	min, max     int64 // the same where they fit
+}
+
+func limitsOf(t sqltype.Type) limits {
+	var l limits
+	switch t.ID {
+	case sqltype.TinyInt, sqltype.SmallInt, sqltype.Integer, sqltype.BigInt:
+		l.below = u128{0, 1 << (8<<(t.ID-sqltype.TinyInt) - 1)}
+		l.above = u128{0, l.below.lo - 1}
+	case sqltype.UTinyInt, sqltype.USmallInt, sqltype.UInteger, sqltype.UBigInt:
+		l.above = u128{0, math.MaxUint64 >> (64 - 8<<(t.ID-sqltype.UTinyInt))}
+	case sqltype.HugeInt:
+		l.below = u128{1 << 63, 0}
+		l.above = u128{1<<63 - 1, math.MaxUint64}
+	case sqltype.UHugeInt:
+		l.above = u128{math.MaxUint64, math.MaxUint64}
+	case sqltype.Decimal:
+		p := pow10(int(t.Width))
+		lo, borrow := bits.Sub64(p.lo, 1, 0)
+		l.above = u128{p.hi - borrow, lo}
+		l.below = l.above
+	}
+	l.min, l.max = math.MinInt64, math.MaxInt64
+	if l.below.hi == 0 && l.below.lo <= 1<<63 {
+		l.min = int64(-l.below.lo)
+	}
+	if l.above.hi == 0 && l.above.lo <= math.MaxInt64 {
+		l.max = int64(l.above.lo)
+	}
+	return l
+}
+
+// integer appends a number to a column of integers; the answer is a refusal.
+func (n *node) integer(t []byte, k kind) string {
+	if k == kInt && len(t) <= 18 {
+		v := small(t)
+		if v < n.lim.min || v > n.lim.max {
+			return "out of range"
+		}
+		if n.col.width == 16 {
+			n.col.wide(uint64(v), uint64(v>>63))
+		} else {
+			n.col.Int(v)
+		}
+		return ""
+	}
+	v, ok := scale(t, 0)
+	if ok && v.rest {
+		return "not a whole number"
+	}
+	return n.exact(v, ok)
+}
+
+// decimal appends a number to a DECIMAL column, rounded half away from zero.
+func (n *node) decimal(t []byte, k kind) string {
+	if v, ok := n.short(t); ok {
+		n.col.wide(uint64(v), uint64(v>>63))
+		return ""
+	}
+	v, ok := scale(t, int(n.col.typ.Scale))
+	if ok && v.half {
+		v.mag, ok = v.mag.mulAdd(1, 1)
+	}
+	return n.exact(v, ok)
+}
+
+// short reads the usual decimal: at most 18 digits in all once scaled, none of
+// them cut off.
+func (n *node) short(t []byte) (int64, bool) {
+	i, neg := 0, t[0] == '-'
+	if neg {
+		i = 1
+	}
+	if len(t) > 18 {
+		return 0, false
+	}
+	var v int64
+	frac := int(n.col.typ.Scale)
+	for ; i < len(t) && t[i] != '.'; i++ {
+		d := int64(t[i]) - '0'
+		if d > 9 {
+			return 0, false // an exponent
+		}
+		v = v*10 + d
+	}
+	whole := i
+	if i++; i < len(t) {
+		for ; i < len(t); i++ {
+			d := int64(t[i]) - '0'
+			if d > 9 || d < 0 || frac == 0 {
+				return 0, false
+			}
+			v = v*10 + d
+			frac--
+		}
+	}
+	if whole+int(n.col.typ.Scale) > 18 {
+		return 0, false
+	}
+	for ; frac > 0; frac-- {
+		v *= 10
+	}
+	if neg {
+		v = -v
+	}
+	return v, v >= n.lim.min && v <= n.lim.max
+}
+
+// exact appends a magnitude with a sign, if it is within the type's limits.
+func (n *node) exact(v scaled, ok bool) string {
+	limit := n.lim.above
+	if v.neg {
+		limit = n.lim.below
+	}
+	if !ok || limit.less(v.mag) {
+		return "out of range"
+	}
+	if v.neg {
+		v.mag = v.mag.neg()
+	}
+	if n.col.width == 16 {
+		n.col.wide(v.mag.lo, v.mag.hi)
+	} else {
+		n.col.Int(int64(v.mag.lo))
+	}
+	return ""
+}
+
+// float appends a number to a FLOAT or DOUBLE column, correctly rounded.
+func (n *node) float(t []byte, k kind) string {
+	if n.col.width == 8 {
+		if v, ok := shortFloat(t); ok {
+			n.col.float(v)
+			return ""
+		}
+	}
+	// The string lives for the call alone; its grammar was checked.
+	v, err := strconv.ParseFloat(unsafe.String(&t[0], len(t)), 8*n.col.width)
+	if err != nil {
+		return "out of range"
+	}
+	n.col.float(v)
+	return ""
+}
+
+var exactPowers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
+
+// shortFloat reads numbers of at most 15 digits without an exponent: digits and
+// power of ten are exact doubles then, so one division rounds correctly.
+func shortFloat(t []byte) (float64, bool) {
+	if len(t) > 16 {
+		return 0, false
+	}
+	i, neg := 0, t[0] == '-'
+	if neg {
+		i = 1
+	}
+	var v int64
+	n, point := 0, -1
+	for ; i < len(t); i++ {
+		if t[i] == '.' {
+			point = n
+			continue
+		}
+		d := t[i] - '0'
+		if d > 9 {
+			return 0, false
+		}
+		v = v*10 + int64(d)
+		n++
+	}
+	if n > 15 {
+		return 0, false
+	}
+	f := float64(v)
+	if point >= 0 {
+		f /= exactPowers[n-point]
+	}
+	if neg {
+		f = -f
+	}
+	return f, true
+}

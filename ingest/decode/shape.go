@@ -1,0 +1,100 @@
+package decode
+
+// shape remembers the keys of past documents and which key follows which, with
+// the punctuation between them byte by byte: documents of one producer look
+// alike. It only ever saves work: a key that it does not foretell is scanned.
+type shape struct {
+	members []member
+	byText  map[string]int32
+}
+
+// member is the text from behind one value to the beginning of the next, such
+// as `,"city": `, and what its key means.
+type member struct {
+	text  string
+	id    int32
+	col   int32 // the wanted column, or -1
+	exact bool
+	next  [2]int32 // the members that came next, the latest first
+}
+
+// A topic whose keys are data, such as ids, must not fill the memory.
+const (
+	maxMembers = 512
+	maxText    = 256
+)
+
+// Two members are no keys, and no document contains their text: a key that was
+// not learned, which is also what follows as long as nothing is known, and the
+// start of the document.
+const (
+	memberUnknown = iota
+	memberStart
+)
+
+func (s *shape) init() {
+	s.members = []member{{text: "\x00", id: memberUnknown, col: -1}, {text: "\x00", id: memberStart, col: -1}}
+	s.byText = map[string]int32{}
+}
+
+// learn notes that the member of text follows last.
+func (s *shape) learn(last int32, text []byte, col int, exact bool) *member {
+	id, ok := s.byText[string(text)]
+	if !ok {
+		if len(s.members) == maxMembers || len(text) > maxText {
+			return &member{id: memberUnknown, col: int32(col), exact: exact}
+		}
+		id = int32(len(s.members))
+		t := string(text)
+		s.members = append(s.members, member{text: t, id: id, col: int32(col), exact: exact})
+		s.byText[t] = id
+	}
+	if l := &s.members[last]; l.next[0] != id {
+		l.next[0], l.next[1] = id, l.next[0]
+	}
+	return &s.members[id]
+}
+
+// surprise scans what stands at i when it is not what the shape foretold: the
+// other member that used to come, one never seen here, or the end.
+func (d *JSON) surprise(b []byte, i int, last int32) (m *member, at int, end bool) {
+	sh, s := &d.shape, &d.scan
+	l := &sh.members[last]
+	if m = &sh.members[l.next[1]]; len(b)-i >= len(m.text) && string(b[i:i+len(m.text)]) == m.text {
+		l.next[0], l.next[1] = l.next[1], l.next[0]
+		return m, i + len(m.text), false
+	}
+	start := i
+	i = space(b, i)
+	first := last == memberStart
+	switch {
+	case first && (i >= len(b) || b[i] != '{'):
+		return nil, s.unexpected(b, i, "an object"), false
+	case first:
+		if i = space(b, i+1); i < len(b) && b[i] == '}' {
+			return nil, d.finish(b, i), true
+		}
+	case i >= len(b):
+		return nil, s.unexpected(b, i, "a comma or the closing brace"), false
+	case b[i] == '}':
+		return nil, d.finish(b, i), true
+	case b[i] == ',':
+		i = space(b, i+1)
+	default:
+		return nil, s.unexpected(b, i, "a comma or the closing brace"), false
+	}
+	at, k := s.key(b, i)
+	if at < 0 {
+		return nil, -1, false
+	}
+	col, exact := d.field(d.nodes, new(int), keyText(b[i:at]), k)
+	return sh.learn(last, b[start:at], col, exact), at, false
+}
+
+// finish checks that nothing but space follows the brace at i.
+func (d *JSON) finish(b []byte, i int) int {
+	if i = space(b, i+1); i < len(b) {
+		return d.scan.fail(i, "more text behind the document")
+	}
+	return i
+}
