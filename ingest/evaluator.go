@@ -1,0 +1,28 @@
+package ingest
+
+import (
+	"context"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"weir/state/plan"
+	"weir/state/sqltype"
+)
+
+// An Evaluator prepares SQL to be run over batches of one relation.
+type Evaluator interface {
+	Prepare(ctx context.Context, sql string, input plan.Relation, out []sqltype.Field) (Program, error)
+}
+
+// A Program is a prepared statement. Run may not be called by two goroutines at
+// once. The batch that it returns is the caller's to release.
+type Program interface {
+	Run(ctx context.Context, in arrow.RecordBatch) (arrow.RecordBatch, error)
+	Close() error
+}
+
+// An EvalError is a statement that failed on the data it was given: a cast, an
+// overflow, a logarithm of zero.
+type EvalError struct{ Message string }
+
+func (e *EvalError) Error() string { return e.Message }

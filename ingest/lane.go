@@ -1,0 +1,319 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"weir/ingest/decode"
+	"weir/ingest/kafka"
+	"weir/state"
+	"weir/state/sqltype"
+)
+
+// gather is how long a batch waits for more records: short beside the commit
+// interval, long beside the cost of running a statement.
+const gather = 20 * time.Millisecond
+
+// A lane reads one cursor and feeds the views that follow it. Its set of views
+// is fixed: a change stops the lane and starts another from the positions that
+// were folded.
+//
+// Two goroutines share the work, so that a batch is fetched and decoded while
+// the one before is evaluated and folded:
+//
+//	read:  Reader -> builder -> batches
+//	fold:  batches -> programs -> state.Fold
+//
+// Only fold moves the cursor. What read has in hand when the lane ends is thrown
+// away and fetched again.
+type lane struct {
+	p      *Pipeline
+	source *state.Source
+	cursor state.CursorID
+	views  []*view
+	// upTo, when not nil, ends the lane once the cursor stands exactly there. It
+	// never passes it.
+	upTo map[int32]int64
+
+	wanted  []sqltype.Field
+	at      map[int32]state.Position // of read: what was put into batches
+	opened  func(*kafka.Reader)      // is told of the reader
+	trouble func(error)              // is told what keeps it from opening
+
+	from  atomic.Pointer[kafka.Reader]
+	stats *laneStats
+}
+
+// laneStats are what a lane tells others while it runs.
+type laneStats struct {
+	records atomic.Int64
+	newest  atomic.Int64 // ms, timestamp of the newest record folded
+
+	mu   sync.Mutex
+	next map[int32]state.Position // folded
+}
+
+func (s *laneStats) set(at []state.Position) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range at {
+		s.next[p.Partition] = p
+	}
+}
+
+func (s *laneStats) positions() map[int32]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := make(map[int32]int64, len(s.next))
+	for p, at := range s.next {
+		m[p] = at.Next
+	}
+	return m
+}
+
+// errReached ends a lane at its upTo.
+var errReached = errors.New("positions reached")
+
+// run reads until the context ends, upTo is reached (both are nil), or an error
+// that must stop the source.
+func (l *lane) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if l.reached(l.at) {
+		return nil
+	}
+	pool := decode.NewPool(l.p.o.Mem)
+	defer pool.Close()
+	b, err := newBuilder(l.source, l.wanted, pool)
+	if err != nil {
+		return fmt.Errorf("source %s: %w", l.source.Name, err)
+	}
+	defer b.close()
+	r, err := l.open(ctx)
+	if err != nil {
+		return fmt.Errorf("source %s: %w", l.source.Name, err)
+	}
+	defer r.Close()
+
+	batches := make(chan *batch, 1)
+	var wg sync.WaitGroup
+	var readErr, foldErr error
+	wg.Go(func() {
+		defer close(batches)
+		readErr = l.read(ctx, b, batches)
+	})
+	for t := range batches {
+		if foldErr == nil {
+			if foldErr = l.fold(ctx, t); foldErr != nil {
+				cancel(foldErr)
+			}
+		}
+		t.release()
+	}
+	wg.Wait()
+	for _, err := range []error{foldErr, readErr} {
+		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, errReached) && !errors.Is(err, kafka.ErrClosed) {
+			return fmt.Errorf("source %s: %w", l.source.Name, err)
+		}
+	}
+	return nil
+}
+
+// reader is nil before the lane has opened it.
+func (l *lane) reader() *kafka.Reader { return l.from.Load() }
+
+// caughtUp says whether the lane stands at the stable end of every partition.
+func (l *lane) caughtUp() bool {
+	s := l.reader().Status()
+	at := l.stats.positions()
+	for _, p := range s.Partitions {
+		if p.LastStable < 0 || at[p.Partition] < p.LastStable {
+			return false
+		}
+	}
+	return s.State == kafka.StateReading && len(s.Partitions) > 0
+}
+
+// read fills batches. One is handed on when it is full, when it has waited
+// long enough for more, and at the lane's end.
+func (l *lane) read(ctx context.Context, b *builder, out chan<- *batch) error {
+	b.begin()
+	for {
+		f, err := l.next(ctx, b)
+		if errors.Is(err, errGathered) {
+			if err := l.hand(ctx, b, out); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		err = l.take(ctx, b, f, out)
+		f.Release()
+		if err != nil {
+			return err
+		}
+		if l.reached(l.at) {
+			if err := l.hand(ctx, b, out); err != nil {
+				return err
+			}
+			return errReached
+		}
+	}
+}
+
+var errGathered = errors.New("the batch has waited long enough")
+
+// next waits for records, but no longer than a batch that has some may wait.
+func (l *lane) next(ctx context.Context, b *builder) (*kafka.Fetched, error) {
+	if b.empty() {
+		return l.reader().Next(ctx)
+	}
+	wait, cancel := context.WithTimeoutCause(ctx, gather, errGathered)
+	defer cancel()
+	f, err := l.reader().Next(wait)
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil, errGathered
+	}
+	return f, err
+}
+
+// take puts one fetched run into batches.
+func (l *lane) take(ctx context.Context, b *builder, f *kafka.Fetched, out chan<- *batch) error {
+	limit, bounded := l.upTo[f.Partition]
+	if l.upTo != nil && !bounded {
+		return nil // a partition of which the lane's end says nothing is for the next lane
+	}
+	pos, known := l.at[f.Partition]
+	if !known {
+		pos = state.Position{Topic: f.Topic, TopicID: f.TopicID, Partition: f.Partition, Next: f.From, LeaderEpoch: f.LeaderEpoch}
+		if err := l.p.o.Store.Start(l.cursor, []state.Position{pos}); err != nil {
+			return err
+		}
+		l.at[f.Partition] = pos
+	}
+	move := func(next int64, epoch int32) {
+		if bounded {
+			next = min(next, limit)
+		}
+		if next <= pos.Next {
+			return
+		}
+		pos.Next = next
+		if epoch >= 0 {
+			pos.LeaderEpoch = epoch
+		}
+		l.at[f.Partition] = pos
+		b.moved(pos)
+	}
+	for {
+		rb, err := f.Batch()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		for i := range rb.Records {
+			r := &rb.Records[i]
+			if bounded && r.Offset >= limit {
+				break
+			}
+			if b.full() {
+				if err := l.hand(ctx, b, out); err != nil {
+					return err
+				}
+			}
+			if err := b.add(f.Partition, r); err != nil {
+				return fmt.Errorf("topic %s partition %d offset %d: %w", f.Topic, f.Partition, r.Offset, err)
+			}
+			move(r.Offset+1, rb.LeaderEpoch)
+		}
+		move(rb.Next, rb.LeaderEpoch)
+	}
+	move(f.Next, f.LeaderEpoch)
+	return nil
+}
+
+// hand gives the batch to fold.
+func (l *lane) hand(ctx context.Context, b *builder, out chan<- *batch) error {
+	if b.empty() {
+		return nil
+	}
+	t := b.take()
+	select {
+	case out <- t:
+		return nil
+	case <-ctx.Done():
+		t.release()
+		return context.Cause(ctx)
+	}
+}
+
+// reached says whether the lane has come to its end.
+func (l *lane) reached(at map[int32]state.Position) bool {
+	if l.upTo == nil {
+		return false
+	}
+	for p, next := range l.upTo {
+		if at[p].Next < next {
+			return false
+		}
+	}
+	return true
+}
+
+// fold evaluates a batch for every view and moves the cursor.
+func (l *lane) fold(ctx context.Context, b *batch) error {
+	f := state.Fold{Cursor: l.cursor, Records: b.records, Refused: b.refused}
+	for _, p := range b.next {
+		f.Positions = append(f.Positions, p)
+	}
+	defer func() {
+		for _, p := range f.Partials {
+			if p.Rows != nil {
+				p.Rows.Release()
+			}
+		}
+	}()
+	for _, v := range l.views {
+		part := state.Partial{View: v.id}
+		if len(b.rows) > 0 {
+			rows, refused, err := l.partial(ctx, v, b)
+			if err != nil {
+				return err
+			}
+			part.Rows = rows
+			f.Refused = append(f.Refused, refused...)
+		}
+		f.Partials = append(f.Partials, part)
+	}
+	if err := l.p.o.Store.Fold(ctx, f); err != nil {
+		return err
+	}
+	l.stats.records.Add(b.records)
+	l.stats.newest.Store(max(l.stats.newest.Load(), b.newest))
+	l.stats.mu.Lock()
+	maps.Copy(l.stats.next, b.next)
+	l.stats.mu.Unlock()
+	return nil
+}
+
+func (l *lane) partial(ctx context.Context, v *view, b *batch) (arrow.RecordBatch, []state.Refused, error) {
+	o, err := v.evaluate(ctx, b)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer o.release()
+	rows, err := concat(o.partials, l.p.o.Mem)
+	return rows, o.refused, err
+}

@@ -1,0 +1,125 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"weir/ingest/kafka"
+	"weir/state"
+)
+
+// Options are what a Pipeline needs. All but Logger are required.
+type Options struct {
+	Store     *state.Store
+	Evaluator Evaluator
+	// Brokers is for sources that name none, host:port, comma-separated.
+	Brokers string
+	// Mem is C memory: batches go to DuckDB without being copied.
+	Mem    memory.Allocator
+	Logger *slog.Logger
+}
+
+// A Pipeline feeds all sources of a store. Its methods are safe for concurrent
+// use.
+type Pipeline struct {
+	o   Options
+	log *slog.Logger
+
+	mu       sync.Mutex
+	ctx      context.Context // of Run, nil before
+	feeds    map[state.SourceID]*feed
+	clusters map[string]*kafka.Cluster
+	wg       sync.WaitGroup
+}
+
+// New makes a pipeline that does nothing until Run.
+func New(o Options) *Pipeline {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Pipeline{o: o, log: o.Logger, feeds: map[state.SourceID]*feed{}, clusters: map[string]*kafka.Cluster{}}
+}
+
+// Run feeds every source until the context ends, and returns when no fold is
+// under way any more. A source that fails stops alone; see [Pipeline.Status].
+func (p *Pipeline) Run(ctx context.Context) error {
+	p.mu.Lock()
+	p.ctx = ctx
+	for _, s := range p.o.Store.Catalog().Sources {
+		p.start(s.ID)
+	}
+	p.mu.Unlock()
+	<-ctx.Done()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wg.Wait()
+	for _, c := range p.clusters {
+		c.Close()
+	}
+	return nil
+}
+
+// start begins to feed a source. mu is held.
+func (p *Pipeline) start(id state.SourceID) *feed {
+	f := p.feeds[id]
+	if f == nil {
+		f = newFeed(p, id)
+		p.feeds[id] = f
+		if p.ctx != nil {
+			p.wg.Go(func() { f.run(p.ctx) })
+			f.running = true
+		}
+	} else if p.ctx != nil && !f.running {
+		p.wg.Go(func() { f.run(p.ctx) })
+		f.running = true
+	}
+	return f
+}
+
+// Change runs a change to the catalogue while the named source stands still at
+// folded positions, then feeds whatever the catalogue says. When the source is
+// new, or gone after the change, that is seen too.
+func (p *Pipeline) Change(ctx context.Context, source state.SourceID, change func() error) error {
+	p.mu.Lock()
+	f := p.feeds[source]
+	if f == nil || !f.running {
+		defer p.mu.Unlock()
+		if err := change(); err != nil {
+			return err
+		}
+		for _, s := range p.o.Store.Catalog().Sources {
+			p.start(s.ID)
+		}
+		return nil
+	}
+	p.mu.Unlock()
+	return f.change(ctx, change)
+}
+
+// cluster gives the connection that a source reads through.
+func (p *Pipeline) cluster(brokers string) *kafka.Cluster {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.clusters[brokers]
+	if c == nil {
+		c = kafka.Dial(kafka.Options{Brokers: splitBrokers(brokers), Logger: p.log})
+		p.clusters[brokers] = c
+	}
+	return c
+}
+
+// Cluster gives the connection to a source's brokers. It is closed with Run.
+func (p *Pipeline) Cluster(s *state.Source) (*kafka.Cluster, error) {
+	brokers := s.Options["brokers"]
+	if brokers == "" {
+		brokers = p.o.Brokers
+	}
+	if brokers == "" {
+		return nil, fmt.Errorf("source %s names no brokers: add brokers = 'host:port' to it, or give --brokers", s.Name)
+	}
+	return p.cluster(brokers), nil
+}
