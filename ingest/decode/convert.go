@@ -18,10 +18,56 @@ type node struct {
 	col  *Column
 	lim  limits
 	kids []*node
+	fast fast
+}
+
+// fast is how the usual value of a column is converted without the detour that
+// all the others take.
+type fast uint8
+
+const (
+	fastNone fast = iota
+	fastInt       // small integers into up to 64 bits
+	fastDecimal
+	fastText
+)
+
+func fastOf(t sqltype.Type) fast {
+	switch {
+	case t.ID == sqltype.Decimal:
+		return fastDecimal
+	case t.ID == sqltype.Varchar:
+		return fastText
+	case t.Integral() && t.ID != sqltype.HugeInt && t.ID != sqltype.UHugeInt:
+		return fastInt
+	}
+	return fastNone
+}
+
+// usual appends the value if it is of the most usual form for its type.
+func (n *node) usual(raw []byte, k kind) bool {
+	switch {
+	case n.fast == fastText && k == kString:
+		return n.col.Bytes(raw[1:len(raw)-1]) == nil
+	case n.fast == fastInt && k == kInt && len(raw) <= 18:
+		v := small(raw)
+		if v < n.lim.min || v > n.lim.max {
+			return false
+		}
+		n.col.Int(v)
+		return true
+	case n.fast == fastDecimal && (k == kInt || k == kNumber):
+		v, ok := n.short(raw)
+		if ok {
+			n.col.wide(uint64(v), uint64(v>>63))
+		}
+		return ok
+	}
+	return false
 }
 
 func newNode(f sqltype.Field, c *Column) *node {
-	n := &node{name: f.Name, col: c, lim: limitsOf(f.Type)}
+	n := &node{name: f.Name, col: c, lim: limitsOf(f.Type), fast: fastOf(f.Type)}
 	switch f.Type.ID {
 	case sqltype.List, sqltype.Array:
 		n.kids = []*node{newNode(sqltype.Field{Type: *f.Type.Elem}, c.kids[0])}

@@ -2,10 +2,7 @@ package decode
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
-	"math/bits"
-	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -95,6 +92,8 @@ func (d *JSON) Append(doc []byte) error {
 		case err != nil:
 		case s.kind == kNone:
 			n.col.Null()
+			continue
+		case n.usual(doc[s.start:s.end], s.kind):
 			continue
 		default:
 			if err = d.put(n, doc[s.start:s.end], s.kind); err == nil {
@@ -198,24 +197,24 @@ func (s *span) conflict() *Error {
 	return nil
 }
 
-// members scans the whole document and finds the wanted values. It is the hot
-// loop: keys are taken as the shape foretells them, short strings and numbers
-// are scanned in place, the rest is left to the scanner.
+// members scans the whole document and finds the wanted values. Keys are taken
+// as the shape foretells them.
 func (d *JSON) members(b []byte) bool {
 	clear(d.found)
 	s := &d.scan
-	sh := &d.shape
+	members := d.shape.members
 	last := int32(memberStart) // the member before
 	i := 0
 	for {
-		m := &sh.members[sh.members[last].next[0]]
-		if t := m.text; len(b)-i < len(t) || string(b[i:i+len(t)]) != t {
+		m := &members[members[last].next[0]]
+		if m.at(b, i) {
+			i += len(m.text)
+		} else {
 			var end bool
 			if m, i, end = d.surprise(b, i, last); i < 0 || end {
 				return i >= 0
 			}
-		} else {
-			i += len(t)
+			members = d.shape.members
 		}
 		last = m.id
 		if i < len(b) && b[i] <= ' ' {
@@ -224,23 +223,11 @@ func (d *JSON) members(b []byte) bool {
 		start := i
 		var k kind
 		if i < len(b) && b[i] == '"' {
-			var high uint64
-			j := i + 1
-			for j+8 <= len(b) {
-				w := binary.LittleEndian.Uint64(b[j:])
-				high |= w
-				if mark := special(w); mark != 0 {
-					j += bits.TrailingZeros64(mark) / 8
-					break
-				}
-				j += 8
-			}
-			if j < len(b) && b[j] == '"' && (high&highs == 0 || utf8.Valid(b[i+1:j])) {
-				i, k = j+1, kString
-			} else if i, k = s.str(b, i); i < 0 {
-				return false
-			}
-		} else if i, k = s.value(b, i, 1); i < 0 {
+			i, k = s.str(b, i)
+		} else {
+			i, k = s.value(b, i, 1)
+		}
+		if i < 0 {
 			return false
 		}
 		if m.col >= 0 {

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"encoding/binary"
 	"math"
 	"math/bits"
 	"strconv"
@@ -121,6 +122,10 @@ func small(t []byte) int64 {
 		t = t[1:]
 	}
 	var v int64
+	for len(t) >= 8 {
+		v = v*1e8 + int64(eight(binary.LittleEndian.Uint64(t)))
+		t = t[8:]
+	}
 	for _, c := range t {
 		v = v*10 + int64(c-'0')
 	}
@@ -128,6 +133,15 @@ func small(t []byte) int64 {
 		return -v
 	}
 	return v
+}
+
+// eight is the number of eight digits: neighbours are joined to pairs, pairs to
+// fours, fours to the whole.
+func eight(w uint64) uint64 {
+	w &= ones * 0xF
+	w = (w*10 + w>>8) & 0x00FF00FF00FF00FF
+	w = (w*100 + w>>16) & 0x0000FFFF0000FFFF
+	return (w*10000 + w>>32) & 0xFFFFFFFF
 }
 
 // limits are the largest magnitudes of a column's type on each side of zero.

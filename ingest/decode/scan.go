@@ -128,11 +128,19 @@ func number(b []byte, i int) (int, kind) {
 	return i, k
 }
 
+// digits passes digits, eight at a time.
 func digits(b []byte, i int) int {
+	for i+8 <= len(b) && eightDigits(binary.LittleEndian.Uint64(b[i:])) {
+		i += 8
+	}
 	for i < len(b) && b[i]-'0' <= 9 {
 		i++
 	}
 	return i
+}
+
+func eightDigits(w uint64) bool {
+	return (w^ones*'0')&(ones*0xF0) == 0 && (w^ones*'0'+ones*6)&(ones*0xF0) == 0
 }
 
 const (
@@ -158,18 +166,31 @@ func (s *scanner) str(b []byte, i int) (int, kind) {
 		w := binary.LittleEndian.Uint64(b[j:])
 		high |= w
 		if m := special(w); m != 0 {
-			j += bits.TrailingZeros64(m) / 8
-			if b[j] == '"' {
-				if high&highs != 0 && !utf8.Valid(b[i+1:j]) {
-					return s.fail(i+1, "string is not valid UTF-8"), kNone
-				}
-				return j + 1, kString
-			}
-			return s.escaped(b, i, j)
+			return s.closing(b, i, j+bits.TrailingZeros64(m)/8, high)
 		}
 		j += 8
 	}
-	return s.escaped(b, i, j)
+	if len(b) < 8 {
+		return s.escaped(b, i, j)
+	}
+	// The last word of the text, shifted so that it begins at j; the zeros that
+	// fill it are special.
+	w := binary.LittleEndian.Uint64(b[len(b)-8:]) >> (8 * (8 - uint(len(b)-j)) & 63)
+	if j == len(b) {
+		w = 0
+	}
+	return s.closing(b, i, j+bits.TrailingZeros64(special(w))/8, high|w)
+}
+
+// closing ends the string at i whose first special byte is at j.
+func (s *scanner) closing(b []byte, i, j int, high uint64) (int, kind) {
+	if j >= len(b) || b[j] != '"' {
+		return s.escaped(b, i, j)
+	}
+	if high&highs != 0 && !utf8.Valid(b[i+1:j]) {
+		return s.fail(i+1, "string is not valid UTF-8"), kNone
+	}
+	return j + 1, kString
 }
 
 // escaped goes on with a string byte by byte from j.

@@ -1,5 +1,10 @@
 package decode
 
+import (
+	"encoding/binary"
+	"math"
+)
+
 // shape remembers the keys of past documents and which key follows which, with
 // the punctuation between them byte by byte: documents of one producer look
 // alike. It only ever saves work: a key that it does not foretell is scanned.
@@ -16,6 +21,35 @@ type member struct {
 	col   int32 // the wanted column, or -1
 	exact bool
 	next  [2]int32 // the members that came next, the latest first
+
+	first, mask uint64 // the first word of the text, as far as it goes
+	last        uint64 // the last word, if the text is longer than one
+}
+
+func newMember(text string, id int32, col int, exact bool) member {
+	m := member{text: text, id: id, col: int32(col), exact: exact, mask: math.MaxUint64}
+	var w [8]byte
+	n := copy(w[:], text)
+	m.first = binary.LittleEndian.Uint64(w[:])
+	m.mask >>= 8 * (8 - n)
+	if len(text) > 8 {
+		m.last = binary.LittleEndian.Uint64([]byte(text[len(text)-8:]))
+	}
+	return m
+}
+
+// at says whether the member's text stands at b[i:]. Less than a word before
+// the end of the document it may say no.
+func (m *member) at(b []byte, i int) bool {
+	n := len(m.text)
+	if i+8 > len(b) || binary.LittleEndian.Uint64(b[i:])&m.mask != m.first {
+		return false
+	}
+	if n <= 8 {
+		return true
+	}
+	return i+n <= len(b) && binary.LittleEndian.Uint64(b[i+n-8:]) == m.last &&
+		(n <= 16 || string(b[i+8:i+n-8]) == m.text[8:n-8])
 }
 
 // A topic whose keys are data, such as ids, must not fill the memory.
@@ -33,7 +67,7 @@ const (
 )
 
 func (s *shape) init() {
-	s.members = []member{{text: "\x00", id: memberUnknown, col: -1}, {text: "\x00", id: memberStart, col: -1}}
+	s.members = []member{newMember("\x00", memberUnknown, -1, false), newMember("\x00", memberStart, -1, false)}
 	s.byText = map[string]int32{}
 }
 
@@ -46,7 +80,7 @@ func (s *shape) learn(last int32, text []byte, col int, exact bool) *member {
 		}
 		id = int32(len(s.members))
 		t := string(text)
-		s.members = append(s.members, member{text: t, id: id, col: int32(col), exact: exact})
+		s.members = append(s.members, newMember(t, id, col, exact))
 		s.byText[t] = id
 	}
 	if l := &s.members[last]; l.next[0] != id {
@@ -60,7 +94,7 @@ func (s *shape) learn(last int32, text []byte, col int, exact bool) *member {
 func (d *JSON) surprise(b []byte, i int, last int32) (m *member, at int, end bool) {
 	sh, s := &d.shape, &d.scan
 	l := &sh.members[last]
-	if m = &sh.members[l.next[1]]; len(b)-i >= len(m.text) && string(b[i:i+len(m.text)]) == m.text {
+	if m = &sh.members[l.next[1]]; m.at(b, i) {
 		l.next[0], l.next[1] = l.next[1], l.next[0]
 		return m, i + len(m.text), false
 	}

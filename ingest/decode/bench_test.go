@@ -1,0 +1,66 @@
+package decode
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// events are documents of 8 fields and about 200 bytes, as a shop's checkout
+// would send them.
+func events(n int) (docs [][]byte) {
+	r := rand.New(rand.NewPCG(1, 2))
+	cities := []string{"Paris", "Berlin", "Amsterdam", "Rome", "Madrid", "Lisbon", "Vienna"}
+	for i := range n {
+		docs = append(docs, fmt.Appendf(nil,
+			`{"order_id":%d,"user":"u-%08x","country":"%c%c","city":"%s","amount":%d.%02d,"status":"shipped","ts":%d,"session":"%016x-%016x-%08x"}`,
+			1e9+i, r.Uint32(), 'A'+r.IntN(26), 'A'+r.IntN(26), cities[r.IntN(len(cities))], r.IntN(1000), r.IntN(100),
+			1707225270445+i, r.Uint64(), r.Uint64(), r.Uint32()))
+	}
+	return docs
+}
+
+var fourOfEight = []string{"order_id BIGINT", "country VARCHAR", "amount DECIMAL(12,2)", "ts BIGINT"}
+
+func benchmark(b *testing.B, columns []string, docs [][]byte) {
+	mem := NewPool(memory.NewGoAllocator())
+	d, err := NewJSON(fields(columns...), Options{Mem: mem})
+	if err != nil {
+		b.Fatal(err)
+	}
+	bytes := 0
+	for _, doc := range docs {
+		bytes += len(doc)
+	}
+	b.SetBytes(int64(bytes))
+	b.ReportAllocs()
+	best := time.Duration(math.MaxInt64) // of a batch: the machine may be shared
+	for b.Loop() {
+		start := time.Now()
+		for _, doc := range docs {
+			if err := d.Append(doc); err != nil {
+				b.Fatal(err)
+			}
+		}
+		d.Batch().Release()
+		best = min(best, time.Since(start))
+	}
+	b.ReportMetric(float64(best.Nanoseconds())/float64(len(docs)), "best-ns/doc")
+	b.ReportMetric(float64(bytes)*1e3/float64(best.Nanoseconds()), "best-MB/s")
+}
+
+func BenchmarkFourOfEight(b *testing.B) { benchmark(b, fourOfEight, events(8192)) }
+
+func BenchmarkNone(b *testing.B) { benchmark(b, nil, events(8192)) }
+
+func BenchmarkTimestamp(b *testing.B) {
+	docs := events(8192)
+	for i, doc := range docs {
+		docs[i] = append(doc[:len(doc)-1], `,"placed_at":"2026-11-29T18:00:00.123Z"}`...)
+	}
+	benchmark(b, append(fourOfEight[:len(fourOfEight):len(fourOfEight)], "placed_at TIMESTAMP"), docs)
+}
