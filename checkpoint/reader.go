@@ -1,0 +1,364 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"weir/state"
+	"weir/state/sqltype"
+)
+
+// A Checkpoint is one that was opened: its manifest is verified, its files are
+// when they are read.
+type Checkpoint struct {
+	Manifest *Manifest
+	fs       vfs.FS
+	dir      string
+}
+
+// Open reads and verifies the manifest in dir. Errors about the checkpoint are
+// an [*Error]. Nothing stays open.
+func Open(fsys vfs.FS, dir string) (*Checkpoint, error) {
+	m, err := readManifest(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Checkpoint{Manifest: m, fs: fsys, dir: dir}, nil
+}
+
+// Verify compares every file with its sha256 in the manifest and returns all
+// that differ.
+func (c *Checkpoint) Verify(ctx context.Context) error {
+	var errs []error
+	for _, f := range c.Manifest.files() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		errs = append(errs, verifyFile(c.fs, c.path(f), f))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Checkpoint) path(f File) string { return c.fs.PathJoin(c.dir, f.Name) }
+
+// Table opens the file of a view, found by name without regard to case, and
+// verifies its tail. The caller closes the Table; scans that run go on.
+func (c *Checkpoint) Table(view string) (*Table, error) {
+	v, ok := c.Manifest.View(view)
+	if !ok {
+		return nil, &Error{Kind: ErrMismatch, Path: c.dir, What: fmt.Sprintf("checkpoint %d has no view %s", c.Manifest.Checkpoint, view)}
+	}
+	at, err := v.stateColumns()
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{View: v, at: at, fields: v.Plan.StateColumns(), slot: v.column(slotColumn), epoch: v.column(epochColumn),
+		err: v.column(errorColumn), errAt: v.column(errorAtColumn), exact: v.column(exactColumn)}
+	if min(t.slot, t.epoch, t.err, t.errAt) < 0 {
+		return nil, &Error{Kind: ErrMismatch, Path: c.dir, What: "view " + v.Name + " lacks system columns"}
+	}
+	if t.file, err = openArrow(c.fs, c.path(v.File), v.File); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Refused reads the quarantined records. Keys and values are the caller's.
+func (c *Checkpoint) Refused(ctx context.Context) (out []state.RefusedRecord, err error) {
+	f := c.Manifest.Quarantine.File
+	if f == nil {
+		return nil, nil
+	}
+	file, err := openArrow(c.fs, c.path(*f), *f)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	r, err := file.scan(memory.DefaultAllocator, 0, len(file.index.Batches))
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	for r.Next() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		rows, err := refusedRows(r.RecordBatch())
+		if err != nil {
+			return nil, damaged(file.path, "%v", err)
+		}
+		out = append(out, rows...)
+	}
+	return out, r.Err()
+}
+
+// A Table is the state of one view in a checkpoint: its keys and accumulators,
+// over which the view's final SQL gives the results. It is safe for concurrent
+// use.
+type Table struct {
+	View *View
+
+	file   *arrowFile
+	fields []sqltype.Field
+	at     []int // columns of the file that hold them
+	slot, epoch, err, errAt,
+	exact int // columns of the file; exact is -1 when there is none
+}
+
+// Columns are the names and types of a scan: plan.View.StateColumns.
+func (t *Table) Columns() []sqltype.Field { return t.fields }
+
+// Close closes the file once the scans that run are released.
+func (t *Table) Close() error { return t.file.Close() }
+
+// Scan reads the table as state.Snapshot.Scan reads the live one: the same
+// request gives the same columns in the same order and form. View is not looked
+// at, filters are not applied (they only ever narrow a scan), and BatchRows is
+// that of the file. A group that only the file's types put in error comes with
+// its exact values and without the error. The caller releases the reader.
+func (t *Table) Scan(ctx context.Context, r state.ScanRequest) (array.RecordReader, error) {
+	if r.Mem == nil {
+		r.Mem = memory.DefaultAllocator
+	}
+	if r.ToSlot == 0 {
+		r.ToSlot = state.Slots
+	}
+	if r.FromSlot < 0 || r.ToSlot > state.Slots || r.FromSlot > r.ToSlot {
+		return nil, fmt.Errorf("slots %d to %d are not within 0 to %d", r.FromSlot, r.ToSlot, state.Slots)
+	}
+	columns := r.Columns
+	if columns == nil {
+		for i := range t.fields {
+			columns = append(columns, i)
+		}
+	}
+	var fields []arrow.Field
+	for _, c := range columns {
+		if c < 0 || c >= len(t.fields) {
+			return nil, fmt.Errorf("column %d is not one of %d", c, len(t.fields))
+		}
+		fields = append(fields, t.fields[c].Type.InsideField(t.fields[c].Name))
+	}
+	extra := func(want bool, name string, id sqltype.ID) {
+		if want {
+			fields = append(fields, sqltype.Type{ID: id}.InsideField(name))
+		}
+	}
+	extra(r.Extra.Slot, slotColumn, sqltype.USmallInt)
+	extra(r.Extra.Epoch, epochColumn, sqltype.UBigInt)
+	extra(r.Extra.Error, errorColumn, sqltype.Varchar)
+
+	first, last := t.file.batches(r.FromSlot, r.ToSlot)
+	in, err := t.file.scan(r.Mem, first, last)
+	if err != nil {
+		return nil, err
+	}
+	if err := sameColumns(in.Schema(), t.View.Columns); err != nil {
+		in.close()
+		return nil, damaged(t.file.path, "%v", err)
+	}
+	s := &scan{ctx: ctx, table: t, in: in, request: r, columns: columns, schema: arrow.NewSchema(fields, nil)}
+	s.refs.Store(1)
+	return s, nil
+}
+
+// scan is the reader that Table.Scan gives.
+type scan struct {
+	refs    atomic.Int64
+	ctx     context.Context // of the Scan, which ends the reader
+	table   *Table
+	in      *batchReader
+	request state.ScanRequest
+	columns []int
+	schema  *arrow.Schema
+	rec     arrow.RecordBatch
+	err     error
+}
+
+var _ array.RecordReader = (*scan)(nil)
+
+func (s *scan) Schema() *arrow.Schema          { return s.schema }
+func (s *scan) RecordBatch() arrow.RecordBatch { return s.rec }
+func (s *scan) Record() arrow.RecordBatch      { return s.rec }
+func (s *scan) Err() error                     { return s.err }
+func (s *scan) Retain()                        { s.refs.Add(1) }
+
+func (s *scan) Release() {
+	if s.refs.Add(-1) == 0 {
+		s.drop()
+		s.in.close()
+	}
+}
+
+func (s *scan) drop() {
+	if s.rec != nil {
+		s.rec.Release()
+		s.rec = nil
+	}
+}
+
+func (s *scan) Next() bool {
+	s.drop()
+	for s.err == nil {
+		if s.err = s.ctx.Err(); s.err != nil {
+			return false
+		}
+		if !s.in.Next() {
+			s.err = s.in.Err()
+			return false
+		}
+		if s.rec, s.err = s.convert(s.in.RecordBatch()); s.err != nil {
+			s.err = damaged(s.table.file.path, "%v", s.err)
+			return false
+		}
+		if s.rec != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// convert makes an inside batch of a file's batch, or nil when no row of it is
+// in the slots.
+func (s *scan) convert(file arrow.RecordBatch) (arrow.RecordBatch, error) {
+	t := s.table
+	slots := file.Column(t.slot).(*array.Uint16).Uint16Values()
+	from, _ := slices.BinarySearch(slots, uint16(s.request.FromSlot))
+	to := len(slots)
+	if s.request.ToSlot < state.Slots {
+		to, _ = slices.BinarySearch(slots, uint16(s.request.ToSlot))
+	}
+	if from >= to {
+		return nil, nil
+	}
+	part := file.NewSlice(int64(from), int64(to))
+	defer part.Release()
+
+	exact, err := s.exactRows(part)
+	if err != nil {
+		return nil, err
+	}
+	var cols []arrow.Array
+	defer func() {
+		for _, c := range cols {
+			c.Release()
+		}
+	}()
+	for _, c := range s.columns {
+		a, err := toInside(s.request.Mem, t.fields[c].Type, part.Column(t.at[c]))
+		if err != nil {
+			return nil, fmt.Errorf("column %s: %w", t.fields[c].Name, err)
+		}
+		if a, err = patch(s.request.Mem, a, t.fields[c], exact); err != nil {
+			return nil, fmt.Errorf("column %s: %w", t.fields[c].Name, err)
+		}
+		cols = append(cols, a)
+	}
+	keep := func(want bool, column int) {
+		if want {
+			part.Column(column).Retain()
+			cols = append(cols, part.Column(column))
+		}
+	}
+	keep(s.request.Extra.Slot, t.slot)
+	keep(s.request.Extra.Epoch, t.epoch)
+	if s.request.Extra.Error {
+		cols = append(cols, s.mergeErrors(part))
+	}
+	return array.NewRecordBatch(s.schema, cols, part.NumRows()), nil
+}
+
+// mergeErrors are the errors that belong to the state: those of merging.
+func (s *scan) mergeErrors(part arrow.RecordBatch) arrow.Array {
+	text, at := part.Column(s.table.err).(*array.String), part.Column(s.table.errAt).(*array.String)
+	b := array.NewStringBuilder(s.request.Mem)
+	defer b.Release()
+	for i := range text.Len() {
+		if text.IsValid(i) && at.IsValid(i) && at.Value(i) == errorMerge {
+			b.Append(text.Value(i))
+		} else {
+			b.AppendNull()
+		}
+	}
+	return b.NewArray()
+}
+
+// An exactRow holds values that the columns of its row could not.
+type exactRow struct {
+	row int
+	rec arrow.RecordBatch
+}
+
+// exactRows decodes __exact, which few rows have. The records are Go memory.
+func (s *scan) exactRows(part arrow.RecordBatch) ([]exactRow, error) {
+	if s.table.exact < 0 {
+		return nil, nil
+	}
+	col := part.Column(s.table.exact).(*array.Binary)
+	if col.NullN() == col.Len() {
+		return nil, nil
+	}
+	var rows []exactRow
+	for i := range col.Len() {
+		if col.IsNull(i) {
+			continue
+		}
+		r, err := ipc.NewReader(bytes.NewReader(bytes.Clone(col.Value(i))))
+		if err != nil {
+			return nil, fmt.Errorf("row %d: %s: %w", i, exactColumn, err)
+		}
+		if !r.Next() || r.RecordBatch().NumRows() != 1 {
+			r.Release()
+			return nil, fmt.Errorf("row %d: %s holds no row", i, exactColumn)
+		}
+		rec := r.RecordBatch()
+		rec.Retain()
+		r.Release()
+		rows = append(rows, exactRow{i, rec})
+	}
+	return rows, nil
+}
+
+// patch puts exact values in the place of what the file could not hold. It
+// takes a over.
+func patch(mem memory.Allocator, a arrow.Array, f sqltype.Field, exact []exactRow) (arrow.Array, error) {
+	var parts []arrow.Array
+	at := 0
+	for _, e := range exact {
+		i := e.rec.Schema().FieldIndices(f.Name)
+		if len(i) != 1 {
+			continue
+		}
+		value := e.rec.Column(i[0])
+		if !arrow.TypeEqual(storage(value.DataType()), f.Type.Inside()) {
+			a.Release()
+			return nil, fmt.Errorf("row %d: %s is %s", e.row, exactColumn, value.DataType())
+		}
+		d := value.Data()
+		plain := array.NewData(f.Type.Inside(), d.Len(), d.Buffers(), d.Children(), array.UnknownNullCount, d.Offset())
+		parts = append(parts, array.NewSlice(a, int64(at), int64(e.row)), array.MakeFromData(plain))
+		plain.Release()
+		at = e.row + 1
+	}
+	if parts == nil {
+		return a, nil
+	}
+	defer a.Release()
+	parts = append(parts, array.NewSlice(a, int64(at), int64(a.Len())))
+	defer func() {
+		for _, p := range parts {
+			p.Release()
+		}
+	}()
+	return array.Concatenate(parts, mem)
+}

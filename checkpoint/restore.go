@@ -1,0 +1,103 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"weir/state"
+)
+
+// Restore makes the checkpoint in from the state in dir, which must not exist or
+// be empty, and returns its manifest. Everything is verified first: a
+// checkpoint that is damaged, unfinished or newer than this program is refused
+// with an [*Error] before dir is touched. o is how the state will be opened;
+// o.FS is where both directories are.
+//
+// Positions, quarantined records and ids are those of the checkpoint, so ingest
+// goes on where it stood.
+func Restore(ctx context.Context, from, dir string, o state.Options) (*Manifest, error) {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	names, err := o.FS.List(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list %s: %w", dir, err)
+	}
+	if len(names) > 0 {
+		return nil, &Error{Kind: ErrNotEmpty, Path: dir, What: fmt.Sprintf("it holds %s", names[0]), Do: "give a new directory, or remove the old state first (weir reset)"}
+	}
+	c, err := Open(o.FS, from)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Verify(ctx); err != nil {
+		return nil, err
+	}
+	dump, done, err := c.dump(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if err := state.Load(dir, o, dump); err != nil {
+		return nil, fmt.Errorf("restore %s: %w", from, err)
+	}
+	return c.Manifest, nil
+}
+
+// dump is the checkpoint as package state loads it. done frees its files.
+func (c *Checkpoint) dump(ctx context.Context) (_ state.Dump, done func(), err error) {
+	m := c.Manifest
+	tables := map[state.ViewID]*Table{}
+	done = func() {
+		for _, t := range tables {
+			t.Close()
+		}
+	}
+	defer func() {
+		if err != nil {
+			done()
+		}
+	}()
+	d := state.Dump{Epoch: m.Epoch, Positions: map[state.CursorID][]state.Position{}}
+	for _, s := range m.Sources {
+		d.Sources = append(d.Sources, state.Source{ID: state.SourceID(s.ID), Name: s.Name, SQL: s.SQL, Columns: s.Columns, Options: s.Options, Cursor: state.CursorID(s.Cursor)})
+	}
+	for _, cur := range m.Cursors {
+		if d.Positions[state.CursorID(cur.ID)], err = positionsTo(cur.Positions); err != nil {
+			return d, nil, err
+		}
+	}
+	for i := range m.Views {
+		v := &m.Views[i]
+		first, err := positionsTo(v.First)
+		if err != nil {
+			return d, nil, err
+		}
+		t, err := c.Table(v.Name)
+		if err != nil {
+			return d, nil, err
+		}
+		id := state.ViewID(v.ID)
+		tables[id] = t
+		d.Views = append(d.Views, state.View{ID: id, SQL: v.SQL, Plan: v.Plan, Source: state.SourceID(v.Source), Cursor: state.CursorID(v.Cursor), First: first, CreatedEpoch: v.CreatedEpoch})
+	}
+	for _, q := range m.Queries {
+		d.Queries = append(d.Queries, state.Query{Name: q.Name, SQL: q.SQL, Select: q.Select, Columns: q.Columns})
+	}
+	if d.Refused, err = c.Refused(ctx); err != nil {
+		return d, nil, err
+	}
+	d.Rows = func(id state.ViewID) (array.RecordReader, error) {
+		t, ok := tables[id]
+		if !ok {
+			return nil, fmt.Errorf("checkpoint %d has no view %d", m.Checkpoint, id)
+		}
+		return t.Scan(ctx, state.ScanRequest{View: id, Extra: state.Extra{Slot: true, Epoch: true, Error: true}})
+	}
+	return d, done, nil
+}

@@ -1,0 +1,380 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"weir/internal/atomicfile"
+	"weir/state"
+)
+
+// A Snapshot is the cut of the state that a checkpoint holds. *state.Snapshot
+// is one. Reading it must not keep commits waiting.
+type Snapshot interface {
+	Epoch() uint64
+	Catalog() *state.Catalog
+	Positions(state.CursorID) []state.Position
+	Records(state.CursorID) int64
+	Stats(state.ViewID) state.ViewStats
+	Scan(context.Context, state.ScanRequest) (array.RecordReader, error)
+	Refused(source state.SourceID, after uint64, limit int) ([]state.RefusedRecord, error)
+	RefusedCount(state.SourceID) state.RefusedCount
+}
+
+// Options are the settings of [Write]. The zero value is usable.
+type Options struct {
+	// Mem allocates the batches, those that the Finalizer gets included: it must
+	// not be the Go heap when they go to C.
+	Mem memory.Allocator
+	// Now is the clock, time.Now when nil.
+	Now func() time.Time
+	// Writer names the program in the manifest, for people.
+	Writer string
+}
+
+// Write makes a checkpoint of snap in dir (which is created), under the next
+// free number, and returns its manifest. When it returns an error, or the
+// process dies at any point, dir holds what it held before, and perhaps a
+// leftover for [Sweep].
+//
+// The file of a view that stands where it stood in the newest checkpoint is
+// hard-linked from there. A few batches are in memory at a time, and the work is
+// done on a thread of low priority. One Write at a time in a directory; the
+// caller keeps snap open until it returns.
+func Write(ctx context.Context, fsys vfs.FS, dir string, snap Snapshot, fin Finalizer, o Options) (m *Manifest, err error) {
+	if o.Mem == nil {
+		o.Mem = memory.DefaultAllocator
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	w := &writer{fs: fsys, dir: dir, snap: snap, fin: fin, o: o}
+	background(func() { m, err = w.write(ctx) })
+	return m, err
+}
+
+type writer struct {
+	fs   vfs.FS
+	dir  string
+	snap Snapshot
+	fin  Finalizer
+	o    Options
+
+	tmp  string
+	last *Manifest // the newest checkpoint, nil if there is none to share with
+}
+
+func (w *writer) write(ctx context.Context) (_ *Manifest, err error) {
+	if err := w.fs.MkdirAll(w.dir, 0o755); err != nil {
+		return nil, fmt.Errorf("create %s: %w", w.dir, err)
+	}
+	if err := atomicfile.SyncDir(w.fs, w.fs.PathDir(w.dir)); err != nil {
+		return nil, err
+	}
+	id, err := w.number()
+	if err != nil {
+		return nil, err
+	}
+	w.tmp = w.fs.PathJoin(w.dir, atomicfile.TempPrefix+dirName(id))
+	if err := w.fs.RemoveAll(w.tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove %s: %w", w.tmp, err)
+	}
+	if err := w.fs.MkdirAll(w.fs.PathJoin(w.tmp, "views"), 0o755); err != nil {
+		return nil, fmt.Errorf("create %s: %w", w.tmp, err)
+	}
+	defer func() {
+		if err != nil {
+			// What cannot be removed now is swept at the next start.
+			_ = w.fs.RemoveAll(w.tmp)
+		}
+	}()
+
+	m := w.manifest(id)
+	if err := w.views(ctx, m); err != nil {
+		return nil, err
+	}
+	if err := w.quarantine(ctx, m); err != nil {
+		return nil, err
+	}
+	if err := atomicfile.SyncDir(w.fs, w.fs.PathJoin(w.tmp, "views")); err != nil {
+		return nil, err
+	}
+	text, err := m.encode()
+	if err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	err = atomicfile.Write(w.fs, w.fs.PathJoin(w.tmp, ManifestName), func(f io.Writer) error {
+		_, err := f.Write(text)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := atomicfile.Publish(w.fs, w.tmp, w.fs.PathJoin(w.dir, dirName(id))); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// number is the next free one. It also reads the newest checkpoint: an unreadable
+// one shares nothing and is no reason not to write another.
+func (w *writer) number() (uint64, error) {
+	ids, err := numbers(w.fs, w.dir)
+	if err != nil || len(ids) == 0 {
+		return 1, err
+	}
+	id := ids[len(ids)-1]
+	if m, err := readManifest(w.fs, w.fs.PathJoin(w.dir, dirName(id))); err == nil && m.FormatVersion == FormatVersion {
+		w.last = m
+	}
+	return id + 1, nil
+}
+
+// manifest is everything that is known before a row is read.
+func (w *writer) manifest(id uint64) *Manifest {
+	cat := w.snap.Catalog()
+	m := &Manifest{
+		Format: formatName, FormatVersion: FormatVersion,
+		Checkpoint: id, Epoch: w.snap.Epoch(), Created: w.o.Now().UTC().Truncate(time.Microsecond), Writer: w.o.Writer,
+		Slots:   state.Slots,
+		Sources: []Source{}, Cursors: []Cursor{}, Views: []View{}, Queries: []Query{},
+		Quarantine: Quarantine{Sources: []QuarantineCount{}, Columns: quarantineColumns()},
+	}
+	cursor := func(c state.CursorID) {
+		if !slices.ContainsFunc(m.Cursors, func(have Cursor) bool { return have.ID == uint32(c) }) {
+			m.Cursors = append(m.Cursors, Cursor{ID: uint32(c), Records: w.snap.Records(c), Positions: positionsOf(w.snap.Positions(c))})
+		}
+	}
+	for _, s := range cat.Sources {
+		cursor(s.Cursor)
+		m.Sources = append(m.Sources, Source{ID: uint32(s.ID), Name: s.Name, SQL: s.SQL, Columns: s.Columns, Options: s.Options, Cursor: uint32(s.Cursor)})
+		n := w.snap.RefusedCount(s.ID)
+		q := QuarantineCount{Source: uint32(s.ID), Total: n.Total, Kept: n.Kept, ByView: map[uint32]int64{}}
+		for v, k := range n.ByView {
+			q.ByView[uint32(v)] = k
+		}
+		m.Quarantine.Sources = append(m.Quarantine.Sources, q)
+	}
+	for _, v := range cat.Views {
+		cursor(v.Cursor)
+		m.Views = append(m.Views, View{
+			ID: uint32(v.ID), Name: v.Plan.Name, SQL: v.SQL, Fingerprint: v.Plan.Fingerprint,
+			Source: uint32(v.Source), Cursor: uint32(v.Cursor), CreatedEpoch: v.CreatedEpoch,
+			First: positionsOf(v.First), Positions: positionsOf(w.snap.Positions(v.Cursor)), Plan: v.Plan,
+		})
+	}
+	for _, q := range cat.Queries {
+		m.Queries = append(m.Queries, Query{Name: q.Name, SQL: q.SQL, Select: q.Select, Columns: q.Columns})
+	}
+	return m
+}
+
+func (w *writer) views(ctx context.Context, m *Manifest) error {
+	for i := range m.Views {
+		v := &m.Views[i]
+		shared, err := w.share(m, v)
+		if err == nil && !shared {
+			err = w.view(ctx, m, v)
+		}
+		if err != nil {
+			return fmt.Errorf("view %s: %w", v.Name, err)
+		}
+	}
+	return nil
+}
+
+// share links the file of a view that did not change. A view is a function of
+// the records below its positions, so it stands where it stood when it is the
+// same view at the same positions with as many records, groups and bytes.
+func (w *writer) share(m *Manifest, v *View) (bool, error) {
+	if w.last == nil {
+		return false, nil
+	}
+	old, ok := w.last.View(v.Name)
+	stats := w.snap.Stats(state.ViewID(v.ID))
+	if !ok || old.ID != v.ID || old.CreatedEpoch != v.CreatedEpoch || old.Fingerprint != v.Fingerprint || old.Cursor != v.Cursor ||
+		old.Groups != stats.Groups || old.Bytes != stats.Bytes ||
+		!slices.Equal(old.Positions, v.Positions) || w.last.records(old.Cursor) != m.records(v.Cursor) {
+		return false, nil
+	}
+	from := w.fs.PathJoin(w.dir, dirName(w.last.Checkpoint), old.File.Name)
+	// One damaged file must not live on in every later checkpoint.
+	if err := verifyFile(w.fs, from, old.File); err != nil {
+		return false, nil
+	}
+	if err := w.fs.Link(from, w.fs.PathJoin(w.tmp, old.File.Name)); err != nil {
+		return false, nil // a file system without links: write it again
+	}
+	v.File, v.Columns, v.Groups, v.Bytes, v.Errors = old.File, old.Columns, old.Groups, old.Bytes, old.Errors
+	m.BasedOn = &BasedOn{Checkpoint: w.last.Checkpoint, Epoch: w.last.Epoch}
+	return true, nil
+}
+
+func (m *Manifest) records(cursor uint32) int64 {
+	for _, c := range m.Cursors {
+		if c.ID == cursor {
+			return c.Records
+		}
+	}
+	return -1
+}
+
+// view writes the file of one view.
+func (w *writer) view(ctx context.Context, m *Manifest, v *View) error {
+	l, err := newLayout(&v.Plan, m.Epoch)
+	if err != nil {
+		return err
+	}
+	rows := &fileRows{mem: w.o.Mem, view: &v.Plan, layout: l}
+	if len(l.eval) > 0 || v.Plan.Visible != "" {
+		if rows.final, err = w.fin.Prepare(ctx, &v.Plan, l.eval); err != nil {
+			return err
+		}
+		defer rows.final.Close()
+	}
+	name := fileName(v.Name, v.ID)
+	err = atomicfile.Create(w.fs, w.fs.PathJoin(w.tmp, name), func(f io.Writer) error {
+		out := newArrowWriter(f, l.schema, w.o.Mem)
+		if err := w.scan(ctx, v, rows, out); err != nil {
+			return err
+		}
+		v.File, err = out.Close()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	v.File.Name, v.Columns, v.Errors = name, l.cols, rows.errors
+	v.Groups, v.Bytes = v.File.Rows, w.snap.Stats(state.ViewID(v.ID)).Bytes
+	return nil
+}
+
+func (w *writer) scan(ctx context.Context, v *View, rows *fileRows, out *arrowWriter) error {
+	r, err := w.snap.Scan(ctx, state.ScanRequest{
+		View:  state.ViewID(v.ID),
+		Extra: state.Extra{Slot: true, Epoch: true, Error: true}, BatchRows: batchRows, Mem: w.o.Mem,
+	})
+	if err != nil {
+		return err
+	}
+	defer r.Release()
+	return gather(w.o.Mem, r, func(rec arrow.RecordBatch) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		file, slots, err := rows.convert(ctx, rec)
+		if err != nil {
+			return err
+		}
+		defer file.Release()
+		defer slots.Release()
+		return out.Write(file, slots)
+	})
+}
+
+// gather calls f with the rows of r in batches of batchRows, unless they are
+// wide: a scan may give many small ones. f does not keep its argument.
+func gather(mem memory.Allocator, r array.RecordReader, f func(arrow.RecordBatch) error) error {
+	var pending []arrow.RecordBatch
+	var rows, bytes int64
+	drop := func() {
+		for _, p := range pending {
+			p.Release()
+		}
+		pending, rows, bytes = nil, 0, 0
+	}
+	defer drop()
+	flush := func() error {
+		if len(pending) == 0 {
+			return nil
+		}
+		rec, err := concatenate(mem, pending)
+		if err != nil {
+			return err
+		}
+		drop()
+		defer rec.Release()
+		return f(rec)
+	}
+	for r.Next() {
+		rec := r.RecordBatch()
+		size := recordBytes(rec)
+		for at := int64(0); at < rec.NumRows(); {
+			n := min(rec.NumRows()-at, batchRows-rows)
+			pending = append(pending, rec.NewSlice(at, at+n))
+			at, rows, bytes = at+n, rows+n, bytes+size*n/rec.NumRows()
+			if rows == batchRows || bytes >= batchBytes {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := r.Err(); err != nil {
+		return err
+	}
+	return flush()
+}
+
+func concatenate(mem memory.Allocator, recs []arrow.RecordBatch) (arrow.RecordBatch, error) {
+	if len(recs) == 1 {
+		recs[0].Retain()
+		return recs[0], nil
+	}
+	var rows int64
+	for _, r := range recs {
+		rows += r.NumRows()
+	}
+	cols := make([]arrow.Array, recs[0].NumCols())
+	defer func() {
+		for _, c := range cols {
+			if c != nil {
+				c.Release()
+			}
+		}
+	}()
+	for i := range cols {
+		parts := make([]arrow.Array, len(recs))
+		for j, r := range recs {
+			parts[j] = r.Column(i)
+		}
+		var err error
+		if cols[i], err = array.Concatenate(parts, mem); err != nil {
+			return nil, err
+		}
+	}
+	return array.NewRecordBatch(recs[0].Schema(), cols, rows), nil
+}
+
+func (w *writer) quarantine(ctx context.Context, m *Manifest) error {
+	kept := false
+	for _, s := range m.Quarantine.Sources {
+		kept = kept || s.Kept > 0
+	}
+	if !kept {
+		return nil
+	}
+	file := new(File)
+	err := atomicfile.Create(w.fs, w.fs.PathJoin(w.tmp, quarantineFile), func(f io.Writer) (err error) {
+		*file, err = writeQuarantine(ctx, f, w.snap, w.o.Mem)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("quarantine: %w", err)
+	}
+	file.Name, m.Quarantine.File = quarantineFile, file
+	return nil
+}
