@@ -1,0 +1,76 @@
+// The answers of the HTTP API, as the server documents them. A field with `?` may be absent.
+
+import type { Json } from './json.ts'
+
+export interface Column { name: string; type: string }
+export type Row = Json[]
+
+export interface SqlAnswer { columns: Column[]; rows: Row[]; epoch: number; truncated?: boolean }
+
+export interface Position { topic: string; partition: number; next: number }
+
+export interface ViewColumn extends Column { role?: 'key' | 'result' }
+
+export type State = 'running' | 'backfilling' | 'waiting' | 'stopped'
+
+export interface View {
+  name: string
+  kind: 'materialized' | 'view'
+  sql: string
+  source: string
+  columns: ViewColumn[]
+  groups: number
+  bytes: number
+  epoch: number
+  positions: Position[]
+  lag: number
+  rate: number
+  state: State
+  error?: string
+  quarantined: number
+}
+
+export interface Partition { partition: number; next: number; end: number; lag: number }
+
+export interface Source {
+  name: string
+  sql: string
+  connector: string
+  topic: string
+  format: string
+  columns: Column[]
+  state: State
+  error?: string
+  rate: number
+  lag: number
+  partitions: Partition[]
+  quarantined: number
+  records: number
+}
+
+export interface Refused {
+  partition: number
+  offset: number
+  timestamp: string
+  view?: string
+  column?: string
+  reason: string
+  value: string | null // base64; null is a tombstone
+}
+
+export interface Checkpoint { id: number; epoch: number; created: string; bytes: number; views: string[] | number }
+
+export interface Status {
+  epoch: number
+  state: string
+  committed: string // RFC 3339: when the newest epoch was committed
+  uptime_s: number
+  memory: number
+  rate: number
+  freshness_ms: number
+  version: string
+}
+
+export interface EpochEvent { epoch: number; committed: string }
+
+export interface Lookup { key: { [name: string]: Json }; value: { [name: string]: Json }; epoch: number }

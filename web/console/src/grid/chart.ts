@@ -1,0 +1,55 @@
+// Which chart an answer can be, and its numbers. The first column that is a time or a text names the points, every
+// column of numbers beside it is a series.
+
+import type { Json } from '../api/json.ts'
+import type { Column } from '../api/types.ts'
+import { kindOf, show } from './text.ts'
+
+export interface Series { name: string; values: (number | null)[] }
+export interface Chart { kind: 'line' | 'bars'; label: string; labels: string[]; series: Series[]; left: number }
+
+const maxBars = 40
+const maxPoints = 2000
+const maxSeries = 4
+
+// chartOf returns undefined when there is nothing to draw.
+export function chartOf(columns: readonly Column[], rows: readonly Json[][]): Chart | undefined {
+  const kinds = columns.map((c) => kindOf(c.type))
+  let label = kinds.findIndex((k) => k === 'time')
+  if (label < 0) label = kinds.findIndex((k) => k === 'text' || k === 'boolean')
+  const numbers = columns.map((_, i) => i).filter((i) => kinds[i] === 'number' && i !== label)
+  if (label < 0 && numbers.length > 1) label = numbers.shift()!
+  if (numbers.length === 0 || rows.length === 0) return undefined
+  const line = label >= 0 && kinds[label] !== 'text' && kinds[label] !== 'boolean' && rows.length > 1
+  const sorted = line ? [...rows].sort((a, b) => compare(a[label]!, b[label]!)) : rows
+  const cut = sorted.slice(0, line ? maxPoints : maxBars)
+  return {
+    kind: line ? 'line' : 'bars',
+    label: columns[label]?.name ?? 'row',
+    labels: cut.map((r, i) => (label < 0 ? String(i + 1) : show(r[label], columns[label]!.type).text)),
+    series: numbers.slice(0, line ? maxSeries : 1).map((i) => ({ name: columns[i]!.name, values: cut.map((r) => numeric(r[i])) })),
+    left: sorted.length - cut.length,
+  }
+}
+
+// ticks are round values from 0 or below up to the largest, five or so.
+export function ticks(min: number, max: number): number[] {
+  if (!(max > min)) max = min + 1
+  const rough = (max - min) / 4
+  const power = 10 ** Math.floor(Math.log10(rough))
+  const step = [1, 2, 5, 10].find((s) => s * power >= rough)! * power
+  const out: number[] = []
+  for (let i = Math.floor(min / step); i <= Math.ceil(max / step - 1e-9); i++) out.push(i * step)
+  return out
+}
+
+function numeric(v: Json | undefined): number | null {
+  if (v === null || v === undefined || typeof v === 'object' || typeof v === 'boolean') return null
+  const n = Number(v)
+  return Number.isFinite(n) ? n : null
+}
+
+function compare(a: Json, b: Json): number {
+  if (a === null || b === null) return Number(a === null) - Number(b === null)
+  return a < b ? -1 : a > b ? 1 : 0
+}

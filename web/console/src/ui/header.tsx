@@ -1,0 +1,57 @@
+// The header: where to go, and how fresh what you see is.
+
+import { catalogError, sources, views } from '../store/catalog.ts'
+import { dataAge, epoch, online, rates, status } from '../store/connection.ts'
+import { setTheme, theme, type Theme } from '../store/prefs.ts'
+import { link, route, type Page } from '../store/route.ts'
+import { bytes, count, duration, rate } from './format.ts'
+import { Button, Spark } from './parts.tsx'
+
+const pages: [Page, string][] = [['query', 'Query'], ['views', 'Views'], ['sources', 'Sources'], ['checkpoints', 'Checkpoints']]
+const next: Record<Theme, Theme> = { system: 'light', light: 'dark', dark: 'system' }
+const icons = { system: 'auto', light: 'sun', dark: 'moon' } as const
+
+export function Header({ help }: { help(): void }) {
+  const troubled = (views.value ?? []).filter((v) => v.error).length
+  const stopped = (sources.value ?? []).filter((s) => s.error || s.state === 'stopped').length
+  const trouble: Partial<Record<Page, number>> = { views: troubled, sources: stopped }
+  return (
+    <header class="top">
+      <a class="brand" href={link('query')} aria-label="Weir, query page">
+        <svg viewBox="0 0 32 32" width="24" height="24" aria-hidden="true">
+          <rect class="mark-ground" width="32" height="32" rx="7" />
+          <path class="mark-front" d="M5 9.5h9.2c2.4 0 3.4 1.2 3.6 3.4l.5 5.600c.2 2.4 1.4 3.6 3.8 3.600H27" />
+          <path class="mark-back" d="M5 15.500h7.200M5 21.500h8.4" />
+        </svg>
+        <span>Weir</span>
+      </a>
+      <nav aria-label="Pages">
+        {pages.map(([page, name]) => (
+          <a key={page} href={link(page)} aria-current={route.value.page === page ? 'page' : undefined}>
+            {name}
+            {trouble[page] ? <span class="count bad" title={`${trouble[page]} with an error`}>{trouble[page]}<span class="off-screen"> with an error</span></span> : null}
+          </a>
+        ))}
+      </nav>
+      <Pulse />
+      <Button look="quiet" icon={icons[theme.value]} aria-label={`Theme: ${theme.value}. Change to ${next[theme.value]}`} title={`Theme: ${theme.value}`} onClick={() => setTheme(next[theme.value])} />
+      <Button look="quiet" icon="help" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" onClick={help} />
+    </header>
+  )
+}
+
+function Pulse() {
+  const s = status.value
+  if (!s) return <div class="pulse"><span class="dot warn" />{online.value ? 'connecting' : 'offline'}</div>
+  const state = !online.value ? 'offline' : s.state.toLowerCase().replaceAll('_', ' ')
+  const look = !online.value ? 'bad' : state === 'running' && !catalogError.value ? 'good' : 'warn'
+  const tip = `Weir ${s.version}, up ${duration(s.uptime_s * 1000)}, ${bytes(s.memory)} of memory, record to view ${duration(s.freshness_ms)}`
+  return (
+    <div class="pulse" title={tip}>
+      <span class="state"><span class={`dot ${look}`} />{state}</span>
+      <span class="rate"><Spark values={rates.value} /><b>{rate(s.rate)}</b> rec/s</span>
+      <span class="epoch">epoch <b>{count(epoch.value)}</b></span>
+      <span class="age">data <b>{duration(dataAge.value)}</b> old</span>
+    </div>
+  )
+}
