@@ -1,0 +1,117 @@
+package queryable
+
+import (
+	"io"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// listCheckpoints is GET /api/v1/checkpoints.
+func (a *API) listCheckpoints(c *fiber.Ctx) error {
+	return read(a, c, "", func(k *call) (any, Answer, error) {
+		cs, err := a.b.Checkpoints(k.ctx)
+		for i := range cs {
+			cs[i].tidy()
+		}
+		epoch, _, _ := a.b.Changed()
+		return map[string][]Checkpoint{"checkpoints": list(cs)}, Answer{Epoch: epoch}, err
+	})
+}
+
+func (p *Checkpoint) tidy() { p.Created, p.Views = p.Created.UTC(), list(p.Views) }
+
+// takeCheckpoint is POST /api/v1/checkpoints. It goes on when its client
+// leaves: a checkpoint is not the client's alone.
+func (a *API) takeCheckpoint(c *fiber.Ctx) error {
+	var body struct {
+		Name string `json:"name"`
+	}
+	if len(c.Request().Body()) > 0 {
+		if err := readBody(c, &body); err != nil {
+			return err
+		}
+	}
+	k := a.begin(c, a.o.StreamTime, false)
+	defer k.end()
+	p, err := a.b.TakeCheckpoint(k.ctx, body.Name)
+	if err != nil {
+		return k.fault(err)
+	}
+	p.tidy()
+	a.answerHeaders(c, Answer{Epoch: p.Epoch})
+	return c.Status(fiber.StatusCreated).JSON(p)
+}
+
+// checkpointID is the {id} of a path: a number, or a savepoint's name.
+func checkpointID(c *fiber.Ctx) (string, error) {
+	id, err := param(c, "id")
+	if err != nil {
+		return "", err
+	}
+	if id == "" || len(id) > 128 || strings.HasPrefix(id, ".") || strings.ContainsAny(id, "/\\\x00") {
+		return "", Errorf(NotFound, "there is no checkpoint %s", clip(id))
+	}
+	return id, nil
+}
+
+// oneCheckpoint is GET /api/v1/checkpoints/{id}: its manifest.
+func (a *API) oneCheckpoint(c *fiber.Ctx) error {
+	id, err := checkpointID(c)
+	if err != nil {
+		return err
+	}
+	k := a.begin(c, a.o.ReadTime, false)
+	defer k.end()
+	text, err := a.b.Manifest(k.ctx, id)
+	if err != nil {
+		return k.fault(err)
+	}
+	c.Set(fiber.HeaderContentType, mediaJSON)
+	return c.Send(text)
+}
+
+// checkpointFile is GET /api/v1/checkpoints/{id}/{view}.arrow.
+func (a *API) checkpointFile(c *fiber.Ctx) error {
+	id, err := checkpointID(c)
+	if err != nil {
+		return err
+	}
+	view, err := param(c, "view")
+	if err != nil {
+		return err
+	}
+	k := a.begin(c, a.o.StreamTime, true)
+	if err := a.scans.enter(k, "downloads"); err != nil {
+		defer k.end()
+		return err
+	}
+	f, size, err := a.b.OpenCheckpoint(k.ctx, id, view)
+	if err != nil {
+		defer k.end()
+		return k.fault(err)
+	}
+	k.defers(func() { f.Close() })
+	c.Set(fiber.HeaderContentType, "application/vnd.apache.arrow.file")
+	c.Context().SetBodyStream(&file{f, k}, int(size))
+	return nil
+}
+
+// file is a download; closing it ends its call. Its length is announced, so a
+// fault that cuts it is seen by the client.
+type file struct {
+	r io.Reader
+	k *call
+}
+
+func (f *file) Read(p []byte) (int, error) {
+	if err := f.k.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return f.r.Read(p)
+}
+
+func (f *file) Close() error {
+	f.k.end()
+	return nil
+}
