@@ -58,16 +58,17 @@ const (
 	maxText    = 256
 )
 
-// Two members are no keys, and no document contains their text: a key that was
-// not learned, which is also what follows as long as nothing is known, and the
-// start of the document.
+// Two members are no keys and never found in a document: a key that was not
+// learned, which is also what follows as long as nothing is known, and the start
+// of the document.
 const (
 	memberUnknown = iota
 	memberStart
 )
 
 func (s *shape) init() {
-	s.members = []member{newMember("\x00", memberUnknown, -1, false), newMember("\x00", memberStart, -1, false)}
+	// No word is 1 where no bit of it is looked at.
+	s.members = []member{{id: memberUnknown, col: -1, first: 1}, {id: memberStart, col: -1, first: 1}}
 	s.byText = map[string]int32{}
 }
 
