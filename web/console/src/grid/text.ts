@@ -27,18 +27,18 @@ export function textOf(v: Json | undefined, type: string): string {
   return typeof v === 'object' ? stringify(v) : String(v)
 }
 
-export interface Shown { text: string; look: 'value' | 'null' | 'empty' }
+export interface Shown { text: string; look: '' | 'is-null' | 'is-empty' }
 
 const limit = 500
 
 // show is the value as a cell has it: one line, control characters as pictures, cut after some hundred characters.
 export function show(v: Json | undefined, type: string): Shown {
-  if (v === null || v === undefined) return { text: 'NULL', look: 'null' }
+  if (v === null || v === undefined) return { text: 'NULL', look: 'is-null' }
   let text = textOf(v, type)
-  if (text === '') return { text: "''", look: 'empty' }
+  if (text === '') return { text: "''", look: 'is-empty' }
   if (typeof v === 'string' && /^TIMESTAMP/i.test(type)) text = text.replace('T', ' ')
   if (text.length > limit) text = text.slice(0, limit) + '…'
-  return { text: visible(text), look: 'value' }
+  return { text: visible(text), look: '' }
 }
 
 const hidden = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g

@@ -148,7 +148,8 @@ export class GridView {
   private width(text: string): number {
     if (this.measurer === undefined) {
       this.measurer = document.createElement('canvas').getContext('2d')
-      if (this.measurer) this.measurer.font = getComputedStyle(this.host).font
+      const { fontSize, fontFamily } = getComputedStyle(this.host)
+      if (this.measurer) this.measurer.font = `600 ${fontSize} ${fontFamily}`
     }
     return this.measurer?.measureText(text).width ?? text.length * 7.5
   }

@@ -6,7 +6,7 @@ import { sources, views } from '../store/catalog.ts'
 import { load, save } from '../store/prefs.ts'
 import { dropSql, route, sqlLink } from '../store/route.ts'
 import { cancel, dropRun, isRead, liveState, run, runOf, setLive } from '../store/runs.ts'
-import { active, activeId, closeTab, goTo, newTab, renameTab, setText, tabs, unsaved } from '../store/tabs.ts'
+import { active, activeId, closeTab, fill, goTo, newTab, renameTab, setText, tabs, unsaved } from '../store/tabs.ts'
 import { byteToIndex } from '../sql/split.ts'
 import { firstQuery } from '../sql/examples.ts'
 import type { Relation } from '../sql/suggest.ts'
@@ -66,7 +66,7 @@ export function QueryPage() {
   // The tab on screen, and the error of its last run, are shown in the editor.
   useEffect(() => {
     if (ready && tab) editor.current!.show(tab.id, tab.text)
-  }, [ready, tab?.id, tab?.text])
+  }, [ready, tab?.id, tab?.version])
   useEffect(() => {
     const place = errorIndex(current)
     if (ready && place !== undefined) editor.current!.mark(place, visible(current.error!.message, '\n'))
@@ -85,7 +85,7 @@ export function QueryPage() {
     if (!views.value || !sources.value || load('visited', false)) return
     save('visited', true)
     const t = active.peek()
-    if (t && t.text === '') setText(t.id, firstQuery(views.value, sources.value))
+    if (t && t.text === '') fill(t.id, firstQuery(views.value, sources.value))
   }), [])
 
   useEffect(() => {

@@ -163,7 +163,7 @@ function Value({ run, row, column }: { run: Run; row: number; column: number }) 
   return (
     <>
       <p class="hint">{c.type} · row {count(row + 1)}{typeof v === 'string' ? ` · ${plural([...v].length, 'character')}` : ''}</p>
-      <pre class={`value ${v === null ? 'null' : ''}`}>{visible(text, '\n\t')}</pre>
+      <pre class={`value ${v === null ? 'is-null' : ''}`}>{visible(text, '\n\t')}</pre>
       <Button icon="copy" disabled={v === null} onClick={() => void copy(textOf(v, c.type), 'the value')}>Copy</Button>
     </>
   )

@@ -4,7 +4,8 @@
 import { computed, signal } from '@preact/signals'
 import { forget, load, save } from './prefs.ts'
 
-export interface Tab { id: string; name: string; text: string }
+// A tab's `version` rises when its text was changed by anything but its editor, which then has to show it.
+export interface Tab { id: string; name: string; text: string; version: number }
 
 interface Index { order: string[]; active: string; names: Record<string, string> }
 
@@ -20,7 +21,7 @@ export function openTabs(): boolean {
   window.addEventListener('storage', (e) => {
     if (e.key?.startsWith('weir.draft.') && e.newValue !== null) {
       const id = e.key.slice('weir.draft.'.length)
-      if (id !== activeId.value || document.visibilityState === 'hidden') patch(id, { text: load('draft.' + id, '') })
+      if (id !== activeId.value || document.visibilityState === 'hidden') show(id, load('draft.' + id, ''))
     } else if (e.key === 'weir.tabs' && e.newValue !== null) adopt(load<Index | null>('tabs', null))
   })
   const index = load<Index | null>('tabs', null)
@@ -32,13 +33,20 @@ export function openTabs(): boolean {
 
 // newTab opens a tab with a text and goes to it.
 export function newTab(text: string, name = freeName()) {
-  const tab = { id: randomId(), name, text }
+  const tab = { id: randomId(), name, text, version: 0 }
   tabs.value = [...tabs.value, tab]
   unsaved.value = !save('draft.' + tab.id, text)
   activeId.value = tab.id
   saveIndex()
 }
 
+// fill replaces the text of a tab from outside its editor.
+export function fill(id: string, text: string) {
+  show(id, text)
+  unsaved.value = !save('draft.' + id, text)
+}
+
+// setText takes what the editor holds.
 export function setText(id: string, text: string) {
   patch(id, { text })
   unsaved.value = !save('draft.' + id, text)
@@ -71,12 +79,20 @@ function adopt(index: Index | null) {
   if (!index || !Array.isArray(index.order)) return
   tabs.value = index.order.map((id) => ({
     id,
-    name: index.names?.[id] ?? 'Query',
-    text: tabs.value.find((t) => t.id === id && id === activeId.value)?.text ?? load('draft.' + id, ''),
+    name: 'Query',
+    text: load('draft.' + id, ''),
+    version: 0,
+    ...tabs.value.find((t) => t.id === id),
+    ...(index.names?.[id] && { name: index.names[id] }),
   }))
   if (!tabs.value.some((t) => t.id === activeId.value)) {
     activeId.value = tabs.value.some((t) => t.id === index.active) ? index.active : (tabs.value[0]?.id ?? '')
   }
+}
+
+function show(id: string, text: string) {
+  const tab = tabs.value.find((t) => t.id === id)
+  if (tab && tab.text !== text) patch(id, { text, version: tab.version + 1 })
 }
 
 function patch(id: string, change: Partial<Tab>) {

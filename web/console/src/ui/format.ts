@@ -41,6 +41,11 @@ export function duration(ms: number | null | undefined): string {
   return `${Math.round(s / 86_400)} days`
 }
 
+// age is a duration that is read again and again: below ten seconds in tenths, so that it does not flicker.
+export function age(ms: number | null | undefined): string {
+  return ms === null || ms === undefined || ms >= 9950 ? duration(ms) : `${(ms / 1000).toFixed(1)} s`
+}
+
 export const ago = (ms: number) => (ms < 1000 ? 'just now' : `${duration(ms)} ago`)
 
 // moment writes a time of day, with the date when it is not today. `now` is a Date.now().

@@ -4,7 +4,7 @@ import { catalogError, sources, views } from '../store/catalog.ts'
 import { dataAge, epoch, online, rates, status } from '../store/connection.ts'
 import { setTheme, theme, type Theme } from '../store/prefs.ts'
 import { link, route, type Page } from '../store/route.ts'
-import { bytes, count, duration, rate } from './format.ts'
+import { age, bytes, count, duration, rate } from './format.ts'
 import { Button, Spark } from './parts.tsx'
 
 const pages: [Page, string][] = [['query', 'Query'], ['views', 'Views'], ['sources', 'Sources'], ['checkpoints', 'Checkpoints']]
@@ -51,7 +51,7 @@ function Pulse() {
       <span class="state"><span class={`dot ${look}`} />{state}</span>
       <span class="rate"><Spark values={rates.value} /><b>{rate(s.rate)}</b> rec/s</span>
       <span class="epoch">epoch <b>{count(epoch.value)}</b></span>
-      <span class="age">data <b>{duration(dataAge.value)}</b> old</span>
+      <span class="age">data <b>{age(dataAge.value)}</b> old</span>
     </div>
   )
 }
