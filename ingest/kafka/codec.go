@@ -60,13 +60,15 @@ func (f *inflater) inflate(codec uint16, b []byte) (out []byte, err error) {
 		}
 	case 4:
 		if f.zstd == nil {
-			f.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(f.limit)))
+			// Its limit is one of the window too, which is 8 MiB for no more than a
+			// few bytes at some encoders.
+			f.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(max(f.limit, 8<<20))))
 			if err != nil {
 				return nil, err
 			}
 		}
 		f.out, err = f.zstd.DecodeAll(b, f.out[:0])
-		if errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+		if errors.Is(err, zstd.ErrDecoderSizeExceeded) || len(f.out) > f.limit {
 			err = errInflated
 		}
 		if err != nil {
