@@ -20,7 +20,8 @@ import (
 
 const (
 	magic         = "ARROW1"
-	footerTrailer = 4 + len(magic) // the footer's length and the magic
+	headMagic     = magic + "\x00\x00" // padded to 8 bytes
+	footerTrailer = 4 + len(magic)     // the footer's length and the magic
 	indexKey      = "weir.index"
 	versionKey    = "weir.format_version"
 
@@ -167,26 +168,23 @@ func (a *arrowWriter) flush() (segment, error) {
 // payloads is the arrowWriter as the sink of arrow-go's encoder.
 type payloads arrowWriter
 
-// Start writes the magic, padded to 8 bytes, with the schema that follows.
-func (p *payloads) Start() error {
-	p.buf.Reset()
-	p.buf.WriteString(magic + "\x00\x00")
-	return nil
-}
+// Start does nothing: a stream writer of arrow-go does not call it.
+func (p *payloads) Start() error { return nil }
 
 // WritePayload gets the schema first and then, as there are no dictionaries,
 // one record batch a call.
 func (p *payloads) WritePayload(m ipc.Payload) error {
 	a := (*arrowWriter)(p)
-	if a.pos > 0 {
-		p.buf.Reset()
+	first := a.pos == 0
+	p.buf.Reset()
+	if first {
+		p.buf.WriteString(headMagic)
 	}
 	meta, err := m.WritePayload(&p.buf)
 	if err != nil {
 		return err
 	}
-	body := int64(p.buf.Len() - meta)
-	first := a.pos == 0
+	body := int64(p.buf.Len() - meta) // of a batch
 	s, err := a.flush()
 	if err != nil {
 		return err

@@ -134,7 +134,7 @@ func (c *conversion) data(t sqltype.Type, d arrow.ArrayData) (arrow.ArrayData, [
 			return out, bad, nil
 		}
 	}
-	return array.NewData(c.to(t), d.Len(), d.Buffers(), children, array.UnknownNullCount, d.Offset()), misfits, nil
+	return array.NewData(c.to(t), d.Len(), d.Buffers(), children, nulls(d), d.Offset()), misfits, nil
 }
 
 // listRow maps an element of a list's child to the list that holds it.
@@ -267,7 +267,7 @@ func (c *conversion) intervalToStruct(d arrow.ArrayData) arrow.ArrayData {
 		children = append(children, array.NewData(typ, n, []*memory.Buffer{nil, buf}, nil, 0, 0))
 		buf.Release()
 	}
-	out := array.NewData(c.to(sqltype.Type{ID: sqltype.Interval}), d.Len(), d.Buffers()[:1], children, array.UnknownNullCount, d.Offset())
+	out := array.NewData(c.to(sqltype.Type{ID: sqltype.Interval}), d.Len(), d.Buffers()[:1], children, nulls(d), d.Offset())
 	for _, ch := range children {
 		ch.Release()
 	}
@@ -297,7 +297,7 @@ func (c *conversion) structToInterval(d arrow.ArrayData) (arrow.ArrayData, []int
 // of d.
 func (c *conversion) primitive(t sqltype.Type, d arrow.ArrayData, values *memory.Buffer) arrow.ArrayData {
 	defer values.Release()
-	return array.NewData(c.to(t), d.Len(), []*memory.Buffer{d.Buffers()[0], values}, nil, array.UnknownNullCount, d.Offset())
+	return array.NewData(c.to(t), d.Len(), []*memory.Buffer{d.Buffers()[0], values}, nil, nulls(d), d.Offset())
 }
 
 // buffer allocates zeroed bytes.
@@ -322,6 +322,17 @@ func (c *conversion) nulled(d arrow.ArrayData, rows []int) arrow.ArrayData {
 	}
 	buffers := append([]*memory.Buffer{bits}, d.Buffers()[1:]...)
 	return array.NewData(d.DataType(), d.Len(), buffers, d.Children(), array.UnknownNullCount, d.Offset())
+}
+
+// nulls counts the NULLs of d. Arrow's maps want to know that they have none.
+func nulls(d arrow.ArrayData) int {
+	if n := d.NullN(); n >= 0 {
+		return n
+	}
+	if bits := bytesOf(d, 0); len(bits) > 0 {
+		return d.Len() - bitutil.CountSetBits(bits, d.Offset(), d.Len())
+	}
+	return 0
 }
 
 // bytesOf is a buffer's content; a missing buffer is empty.

@@ -45,7 +45,7 @@ func List(fsys vfs.FS, dir string) ([]*Manifest, error) {
 func Path(fsys vfs.FS, dir string, id uint64) string { return fsys.PathJoin(dir, dirName(id)) }
 
 // Retain removes all but the newest keep checkpoints of dir (at least one stays)
-// and returns their numbers. A reader that has a file open goes on reading it.
+// and returns their numbers, newest first. A reader that has a file open goes on reading it.
 // Unreadable ones do not count as kept while a readable one is older.
 func Retain(fsys vfs.FS, dir string, keep int) (removed []uint64, err error) {
 	ids, err := numbers(fsys, dir)

@@ -97,7 +97,7 @@ func (r *fileRows) convert(ctx context.Context, in arrow.RecordBatch) (_ arrow.R
 		return nil, nil, fmt.Errorf("scan gave system columns of other types: %s", in.Schema())
 	}
 
-	rows := newRowErrors(n)
+	rows := &rowErrors{text: map[int]*rowError{}, n: n, keys: len(r.view.Keys)}
 	rows.merge(merge)
 	stateCols := make([]arrow.Array, len(fields))
 	for i, f := range fields {
@@ -213,10 +213,10 @@ func (r *fileRows) system(in arrow.RecordBatch, rows *rowErrors, visible arrow.A
 			continue
 		}
 		// HAVING says nothing of a group in error, and the row must not hide.
-		vis.Append(e.at == errorFile && show(i) || e.at != errorFile)
+		vis.Append(e.at != errorFile || show(i))
 		text.Append(e.text)
 		at.Append(e.at)
-		if len(e.columns) == 0 || e.at == errorMerge && len(e.keys(len(r.view.Keys))) == 0 {
+		if len(e.columns) == 0 {
 			exact.AppendNull()
 			continue
 		}
@@ -250,26 +250,14 @@ func isTrue(a arrow.Array) func(int) bool {
 // of a row the first kind stays: merge, result, file.
 type rowErrors struct {
 	text map[int]*rowError
-	n    int
+	n    int // rows
+	keys int // columns that are keys, the first ones
 }
 
 type rowError struct {
 	text, at string
 	columns  []int // state columns that hold a value which does not fit
 }
-
-// keys are the columns that are keys.
-func (e *rowError) keys(n int) []int {
-	var ks []int
-	for _, c := range e.columns {
-		if c < n {
-			ks = append(ks, c)
-		}
-	}
-	return ks
-}
-
-func newRowErrors(n int) *rowErrors { return &rowErrors{text: map[int]*rowError{}, n: n} }
 
 // at lists the rows that failed there.
 func (r *rowErrors) at(where string) []int {
@@ -315,7 +303,8 @@ func (r *rowErrors) misfit(rows []int, column int, f sqltype.Field) {
 			e = &rowError{text: fmt.Sprintf("%s: the %s does not fit %s", f.Name, f.Type, f.Type.File()), at: errorFile}
 			r.text[i] = e
 		}
-		if column >= 0 {
+		// The accumulators of a group that failed to merge are not kept.
+		if column >= 0 && (e.at != errorMerge || column < r.keys) {
 			e.columns = append(e.columns, column)
 		}
 	}

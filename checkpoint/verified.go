@@ -72,7 +72,7 @@ func openArrow(fsys vfs.FS, path string, want File) (_ *arrowFile, err error) {
 // check wants the index to cover the file from its first byte to the tail.
 func (x *index) check(f File) error {
 	end, rows := x.Head.end(), int64(0)
-	if x.Head.Offset != 0 || end < int64(len(magic)+2) {
+	if x.Head.Offset != 0 || end < int64(len(headMagic)) {
 		return errors.New("the head does not begin the file")
 	}
 	for i, b := range x.Batches {
@@ -142,7 +142,7 @@ func (a *arrowFile) scan(mem memory.Allocator, first, last int) (_ *batchReader,
 	if err != nil {
 		return nil, err
 	}
-	s := &segments{file: a, batch: first, last: last, rest: head[len(magic)+2:]}
+	s := &segments{file: a, batch: first, last: last, rest: head[len(headMagic):]}
 	// A file without its magic and footer is a stream of the same messages.
 	r, err := ipc.NewReader(s, ipc.WithAllocator(mem))
 	if err != nil {
