@@ -1,0 +1,282 @@
+package state
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/cockroachdb/pebble/v2"
+
+	"weir/state/codec"
+	"weir/state/sqltype"
+)
+
+// Scan reads groups of a view, slot by slot, in the order of the stored key,
+// as columns of the inside form. The reader holds the snapshot open; release
+// it. Next checks the context once per batch.
+func (sn *Snapshot) Scan(ctx context.Context, r ScanRequest) (array.RecordReader, error) {
+	sh := sn.p.shapes[r.View]
+	if sh == nil {
+		return nil, fmt.Errorf("scan: view %d: %w", r.View, ErrNotFound)
+	}
+	sc := &scan{ctx: ctx, shape: sh, size: cmp.Or(r.BatchRows, 8192)}
+	sc.refs.Store(1)
+	if err := sc.project(&r); err != nil {
+		return nil, fmt.Errorf("scan of view %d: %w", r.View, err)
+	}
+	var err error
+	if sc.path, err = sh.plan(&r); err != nil {
+		return nil, fmt.Errorf("scan of view %d: %w", r.View, err)
+	}
+	lower, upper := sh.span(0, Slots)
+	if sc.it, err = sn.p.snap.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper}); err != nil {
+		return nil, fmt.Errorf("scan of view %d: %w", r.View, err)
+	}
+	sc.sn = sn.share()
+	sc.b = array.NewRecordBuilder(cmp.Or[memory.Allocator](r.Mem, memory.DefaultAllocator), sc.schema)
+	sc.wire()
+	return sc, nil
+}
+
+// A scan is the reader.
+type scan struct {
+	ctx    context.Context
+	sn     *Snapshot
+	shape  *shape
+	path   path
+	it     *pebble.Iterator
+	schema *arrow.Schema
+	size   int
+
+	b       *array.RecordBuilder
+	keys    []array.Builder // in stored order up to the last wanted, nil when not wanted
+	accs    []array.Builder // up to the last wanted, nil when not wanted
+	columns []int
+	extra   Extra
+	slot    *array.Uint16Builder
+	epoch   *array.Uint64Builder
+	failed  *array.StringBuilder
+
+	started bool
+	batch   arrow.RecordBatch
+	err     error
+	refs    atomic.Int64
+}
+
+// project chooses the columns.
+func (sc *scan) project(r *ScanRequest) error {
+	sc.columns, sc.extra = r.Columns, r.Extra
+	if r.Columns == nil {
+		for i := range sc.shape.columns {
+			sc.columns = append(sc.columns, i)
+		}
+	}
+	var fields []arrow.Field
+	seen := map[int]bool{}
+	for _, c := range sc.columns {
+		if c < 0 || c >= len(sc.shape.columns) || seen[c] {
+			return fmt.Errorf("column %d is not one of the view's %d, or asked for twice", c, len(sc.shape.columns))
+		}
+		seen[c] = true
+		fields = append(fields, sc.shape.columns[c].Type.InsideField(sc.shape.columns[c].Name))
+	}
+	sc.schema = arrow.NewSchema(append(fields, extraFields(r.Extra)...), nil)
+	return nil
+}
+
+func extraFields(e Extra) (fields []arrow.Field) {
+	if e.Slot {
+		fields = append(fields, arrow.Field{Name: SlotColumn, Type: arrow.PrimitiveTypes.Uint16})
+	}
+	if e.Epoch {
+		fields = append(fields, arrow.Field{Name: EpochColumn, Type: arrow.PrimitiveTypes.Uint64})
+	}
+	if e.Error {
+		fields = append(fields, sqltype.Type{ID: sqltype.Varchar}.InsideField(ErrorColumn))
+	}
+	return fields
+}
+
+// wire puts the builders where the decoders look for them.
+func (sc *scan) wire() {
+	nkeys := len(sc.shape.order)
+	at := map[int]array.Builder{}
+	for i, c := range sc.columns {
+		at[c] = sc.b.Field(i)
+	}
+	for j, c := range sc.shape.order {
+		if b := at[c]; b != nil {
+			sc.keys = append(sc.keys, make([]array.Builder, j+1-len(sc.keys))...)
+			sc.keys[j] = b
+		}
+	}
+	for a := range len(sc.shape.columns) - nkeys {
+		if b := at[nkeys+a]; b != nil {
+			sc.accs = append(sc.accs, make([]array.Builder, a+1-len(sc.accs))...)
+			sc.accs[a] = b
+		}
+	}
+	next := len(sc.columns)
+	if sc.extra.Slot {
+		sc.slot = sc.b.Field(next).(*array.Uint16Builder)
+		next++
+	}
+	if sc.extra.Epoch {
+		sc.epoch = sc.b.Field(next).(*array.Uint64Builder)
+		next++
+	}
+	if sc.extra.Error {
+		sc.failed = sc.b.Field(next).(*array.StringBuilder)
+	}
+}
+
+// advance moves the iterator to the next row of the path.
+func (sc *scan) advance() bool {
+	p := &sc.path
+	if p.exact {
+		for len(p.points) > 0 {
+			key := p.points[0]
+			p.points = p.points[1:]
+			if sc.it.SeekPrefixGE(key) || sc.it.Error() != nil {
+				return sc.it.Error() == nil
+			}
+		}
+		return false
+	}
+	if sc.started && sc.it.Next() {
+		return true
+	}
+	for len(p.spans) > 0 && sc.it.Error() == nil {
+		sc.it.SetBounds(p.spans[0][0], p.spans[0][1])
+		p.spans = p.spans[1:]
+		sc.started = true
+		if sc.it.First() {
+			return true
+		}
+	}
+	return false
+}
+
+// Next reads a batch.
+func (sc *scan) Next() bool {
+	if sc.batch != nil {
+		sc.batch.Release()
+		sc.batch = nil
+	}
+	if sc.err != nil || sc.it == nil {
+		return false
+	}
+	if sc.err = sc.ctx.Err(); sc.err != nil {
+		return false
+	}
+	rows := 0
+	sc.b.Reserve(sc.size)
+	for rows < sc.size && sc.advance() {
+		taken, err := sc.row()
+		if err != nil {
+			sc.err = fmt.Errorf("scan of view %d: group %x: %w", sc.shape.id, sc.it.Key(), err)
+			return false
+		}
+		if taken {
+			rows++
+		}
+	}
+	if err := sc.it.Error(); err != nil {
+		sc.err = fmt.Errorf("scan of view %d: %w", sc.shape.id, err)
+		return false
+	}
+	if rows == 0 {
+		return false
+	}
+	cols := make([]arrow.Array, len(sc.schema.Fields()))
+	for i, b := range sc.b.Fields() {
+		cols[i] = b.NewArray()
+	}
+	sc.batch = array.NewRecordBatch(sc.schema, cols, int64(rows))
+	for _, c := range cols {
+		c.Release()
+	}
+	return true
+}
+
+// row decodes the row under the iterator, if the filters allow it.
+func (sc *scan) row() (bool, error) {
+	key := sc.it.Key()
+	if len(key) < 5 {
+		return false, codec.ErrCorrupt
+	}
+	slot, key := key[4], key[5:]
+	if !sc.path.exact && len(sc.path.tests) > 0 {
+		if ok, err := sc.path.allows(sc.shape, key); !ok {
+			return false, err
+		}
+	}
+	var err error
+	for j, b := range sc.keys {
+		if key, err = sc.shape.decoders[j](b, key); err != nil {
+			return false, err
+		}
+	}
+	if sc.slot != nil {
+		sc.slot.Append(uint16(slot))
+	}
+	if len(sc.accs) == 0 && sc.epoch == nil && sc.failed == nil {
+		return true, nil
+	}
+	value, err := sc.it.ValueAndErr()
+	if err != nil {
+		return false, err
+	}
+	epoch, failed, msg, rest, err := readHeader(value)
+	if err != nil {
+		return false, err
+	}
+	if sc.epoch != nil {
+		sc.epoch.Append(epoch)
+	}
+	if sc.failed != nil {
+		if failed {
+			sc.failed.BinaryBuilder.Append(msg)
+		} else {
+			sc.failed.AppendNull()
+		}
+	}
+	if len(sc.accs) == 0 {
+		return true, nil
+	}
+	return true, sc.shape.layout.Show(rest, sc.accs)
+}
+
+// Schema is that of the batches.
+func (sc *scan) Schema() *arrow.Schema { return sc.schema }
+
+// RecordBatch is valid until the next call of Next, unless retained.
+func (sc *scan) RecordBatch() arrow.RecordBatch { return sc.batch }
+
+// Record is RecordBatch under its old name.
+func (sc *scan) Record() arrow.RecordBatch { return sc.batch }
+
+// Err is why Next returned false before the end.
+func (sc *scan) Err() error { return sc.err }
+
+// Retain adds a reference.
+func (sc *scan) Retain() { sc.refs.Add(1) }
+
+// Release drops a reference; with the last one the snapshot goes free.
+func (sc *scan) Release() {
+	if sc.refs.Add(-1) != 0 {
+		return
+	}
+	if sc.batch != nil {
+		sc.batch.Release()
+		sc.batch = nil
+	}
+	sc.b.Release()
+	_ = sc.it.Close() // its errors were seen by Next
+	sc.it = nil
+	sc.sn.Close()
+}
