@@ -1,0 +1,112 @@
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+)
+
+// A printer turns expressions into SQL and back by way of DuckDB.
+type printer struct {
+	ctx context.Context
+	eng Engine
+}
+
+// text prints one expression. DuckDB's printer is not faithful: it prints a
+// DOUBLE constant so that it reads back as a DECIMAL. So constants that it
+// changes are wrapped first, and what it printed is read again and compared;
+// any other difference is an error.
+func (p printer) text(e node) (string, error) {
+	e, err := wrapDoubles(e)
+	if err != nil {
+		return "", err
+	}
+	e = withoutAlias(e)
+	tree, err := json.Marshal(selecting(e))
+	if err != nil {
+		return "", fmt.Errorf("print expression: %w", err)
+	}
+	sql, err := p.eng.Deserialize(p.ctx, tree)
+	if err != nil {
+		return "", fmt.Errorf("print expression: %w", err)
+	}
+	sql = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(sql), ";"))
+	s, ok := strings.CutPrefix(sql, "SELECT ")
+	if !ok {
+		return "", fmt.Errorf("print expression: DuckDB printed %q", sql)
+	}
+	again, err := p.parse(s)
+	if err != nil {
+		return "", fmt.Errorf("DuckDB does not read what it printed, %s: %w", s, err)
+	}
+	if same(again) != same(e) {
+		return "", fmt.Errorf("DuckDB prints it as %s, which means something else", s)
+	}
+	return s, nil
+}
+
+// parse reads one expression.
+func (p printer) parse(sql string) (node, error) {
+	tree, err := p.eng.Serialize(p.ctx, "SELECT "+sql)
+	if err != nil {
+		return nil, err
+	}
+	root, err := decode(tree)
+	if err != nil {
+		return nil, err
+	}
+	stmts := list(root, "statements")
+	if len(stmts) != 1 {
+		return nil, fmt.Errorf("%q is not one expression", sql)
+	}
+	items := list(sub(stmts[0], "node"), "select_list")
+	if len(items) != 1 {
+		return nil, fmt.Errorf("%q is not one expression", sql)
+	}
+	return items[0], nil
+}
+
+func withoutAlias(e node) node {
+	if str(e, "alias") == "" {
+		return e
+	}
+	c := maps.Clone(e)
+	c["alias"] = ""
+	return c
+}
+
+// wrapDoubles replaces every constant of type DOUBLE or FLOAT by the cast of a
+// string that reads back as the same bits.
+func wrapDoubles(e node) (node, error) {
+	if str(e, "class") != "CONSTANT" {
+		return replace(e, wrapDoubles)
+	}
+	value := sub(e, "value")
+	id := str(sub(value, "type"), "id")
+	if id != "DOUBLE" && id != "FLOAT" || isTrue(value, "is_null") {
+		return e, nil
+	}
+	num, ok := value["value"].(json.Number)
+	if !ok {
+		return nil, fmt.Errorf("a constant of type %s is out of range", id)
+	}
+	bits := 64
+	if id == "FLOAT" {
+		bits = 32
+	}
+	f, err := strconv.ParseFloat(string(num), bits)
+	if err != nil {
+		return nil, fmt.Errorf("a constant of type %s is out of range: %s", id, num)
+	}
+	digits := node{
+		"class": "CONSTANT", "type": "VALUE_CONSTANT", "alias": "", "query_location": e["query_location"],
+		"value": node{"type": node{"id": "VARCHAR", "type_info": nil}, "is_null": false, "value": strconv.FormatFloat(f, 'g', -1, bits)},
+	}
+	return node{
+		"class": "CAST", "type": "OPERATOR_CAST", "alias": e["alias"], "query_location": e["query_location"],
+		"child": digits, "cast_type": node{"id": id, "type_info": nil}, "try_cast": false,
+	}, nil
+}
