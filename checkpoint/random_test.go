@@ -97,8 +97,15 @@ func appendRandom(b array.Builder, r *rand.Rand, t sqltype.Type, wide, null bool
 		b.Append(arrow.MonthDayNanoInterval{Months: int32(num()), Days: int32(num()), Nanoseconds: num() / 1000 * 1000})
 	case *array.MapBuilder:
 		b.Append(true)
-		for range r.IntN(3) {
-			appendRandom(b.KeyBuilder(), r, t.Fields[0].Type, wide, false)
+		for i := range r.IntN(3) { // keys are distinct, as DuckDB's are
+			switch k := b.KeyBuilder().(type) {
+			case *array.Int8Builder:
+				k.Append(int8(i))
+			case *array.StringBuilder:
+				k.Append(strings.Repeat("🦆", i) + fmt.Sprint(r.IntN(5)))
+			default:
+				appendRandom(k, r, t.Fields[0].Type, wide, false)
+			}
 			appendRandom(b.ItemBuilder(), r, t.Fields[1].Type, wide, true)
 		}
 	case *array.ListBuilder:
