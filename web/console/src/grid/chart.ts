@@ -1,5 +1,5 @@
 // Which chart an answer can be, and its numbers. The first column that is a time or a text names the points, every
-// column of numbers beside it is a series.
+// column of numbers beside it is a series; times make a line, texts make bars.
 
 import type { Json } from '../api/json.ts'
 import type { Column } from '../api/types.ts'
@@ -15,8 +15,7 @@ const maxSeries = 4
 // chartOf returns undefined when there is nothing to draw.
 export function chartOf(columns: readonly Column[], rows: readonly Json[][]): Chart | undefined {
   const kinds = columns.map((c) => kindOf(c.type))
-  let label = kinds.findIndex((k) => k === 'time')
-  if (label < 0) label = kinds.findIndex((k) => k === 'text' || k === 'boolean')
+  let label = kinds.findIndex((k) => k === 'time' || k === 'text' || k === 'boolean')
   const numbers = columns.map((_, i) => i).filter((i) => kinds[i] === 'number' && i !== label)
   if (label < 0 && numbers.length > 1) label = numbers.shift()!
   if (numbers.length === 0 || rows.length === 0) return undefined
@@ -26,10 +25,19 @@ export function chartOf(columns: readonly Column[], rows: readonly Json[][]): Ch
   return {
     kind: line ? 'line' : 'bars',
     label: columns[label]?.name ?? 'row',
-    labels: cut.map((r, i) => (label < 0 ? String(i + 1) : show(r[label], columns[label]!.type).text)),
+    labels: brief(cut.map((r, i) => (label < 0 ? String(i + 1) : show(r[label], columns[label]!.type).text)), kinds[label] === 'time'),
     series: numbers.slice(0, line ? maxSeries : 1).map((i) => ({ name: columns[i]!.name, values: cut.map((r) => numeric(r[i])) })),
     left: sorted.length - cut.length,
   }
+}
+
+// brief leaves out the day when all points have the same, and seconds that are all zero.
+function brief(labels: string[], time: boolean): string[] {
+  if (!time) return labels
+  const day = /^\d{4}-\d\d-\d\d /.exec(labels[0] ?? '')?.[0] ?? ''
+  const whole = labels.every((l) => /\d\d:\d\d:00(\.0+)?$/.test(l))
+  const same = day !== '' && labels.every((l) => l.startsWith(day))
+  return labels.map((l) => (whole ? l.replace(/:00(\.0+)?$/, '') : l).slice(same ? day.length : 0))
 }
 
 // ticks are round values from 0 or below up to the largest, five or so.

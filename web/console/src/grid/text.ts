@@ -31,7 +31,7 @@ export interface Shown { text: string; look: '' | 'is-null' | 'is-empty' }
 
 const limit = 500
 
-// show is the value as a cell has it: one line, control characters as pictures, cut after some hundred characters.
+// show is the value as a cell has it: one line, control characters made visible, cut after some hundred characters.
 export function show(v: Json | undefined, type: string): Shown {
   if (v === null || v === undefined) return { text: 'NULL', look: 'is-null' }
   let text = textOf(v, type)
@@ -43,14 +43,14 @@ export function show(v: Json | undefined, type: string): Shown {
 
 const hidden = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g
 
-// visible replaces every character that has no shape of its own, or that turns the direction of a text, by a picture
+// visible replaces every character that has no shape of its own, or that turns the direction of a text, by an arrow
 // or by its code point. `keep` names those that stay.
 export function visible(text: string, keep = ''): string {
   return text.replace(hidden, (c) => {
     const n = c.charCodeAt(0)
     if (keep.includes(c)) return c
-    if (n < 0x20) return String.fromCharCode(0x2400 + n)
-    if (n === 0x7f) return '\u2421'
+    if (c === '\t') return '⇥'
+    if (c === '\n') return '⏎'
     return `⟨U+${n.toString(16).toUpperCase().padStart(4, '0')}⟩`
   })
 }

@@ -6,7 +6,7 @@ import type { Checkpoint } from '../api/types.ts'
 import { visible } from '../grid/text.ts'
 import { quoteName } from '../sql/suggest.ts'
 import { views } from '../store/catalog.ts'
-import { now, visible as pageVisible } from '../store/connection.ts'
+import { now, online, visible as pageVisible } from '../store/connection.ts'
 import { toast } from '../store/toast.ts'
 import { ago, bytes, count, moment } from '../ui/format.ts'
 import { openInEditor } from '../ui/open.ts'
@@ -42,7 +42,7 @@ export function CheckpointsPage() {
         <span class="gap" />
         {(all?.length ?? 0) > 0 && button}
       </div>
-      {error && <p class="error-box">{visible(error)}</p>}
+      {error && online.value && <p class="error-box">{visible(error)}</p>}
       {all?.length === 0 && (
         <Empty title="No checkpoint yet">
           <p>Weir takes one every few minutes by itself. In SQL: <code>CHECKPOINT</code></p>
@@ -52,11 +52,11 @@ export function CheckpointsPage() {
       {all && all.length > 0 && (
         <div class="table-box" tabIndex={0} role="region" aria-label="All checkpoints">
           <table>
-            <thead><tr><th scope="col" class="num">Version</th><th scope="col">Taken</th><th scope="col" class="num">Epoch</th><th scope="col" class="num">Size</th><th scope="col">Views</th><th scope="col"><span class="off-screen">Actions</span></th></tr></thead>
+            <thead><tr><th scope="col">Version</th><th scope="col">Taken</th><th scope="col" class="num">Epoch</th><th scope="col" class="num">Size</th><th scope="col">Views</th><th scope="col"><span class="off-screen">Actions</span></th></tr></thead>
             <tbody>
               {all.map((c) => (
                 <tr key={c.id}>
-                  <th scope="row" class="num">{count(c.id)}</th>
+                  <th scope="row">{count(c.id)}</th>
                   <td>{moment(c.created, now.value)} <span class="dim">{ago(Math.max(0, now.value - Date.parse(c.created)))}</span></td>
                   <td class="num">{count(c.epoch)}</td>
                   <td class="num">{bytes(c.bytes)}</td>

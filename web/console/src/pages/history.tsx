@@ -27,7 +27,7 @@ export function History(p: { close(): void; open(sql: string): void }) {
                 <span>{duration(h.ms)}</span>
                 {h.error === undefined
                   ? <><span>{plural(h.rows ?? 0, 'row')}</span><span>epoch {count(h.epoch)}</span></>
-                  : <span class="bad-text">{visible(h.error.slice(0, 160))}</span>}
+                  : <span class="bad-text">{visible(h.error.slice(0, 160).replace(/\s+/g, ' '))}</span>}
               </small>
             </button>
           </li>

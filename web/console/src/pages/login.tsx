@@ -2,7 +2,7 @@
 
 import { useState } from 'preact/hooks'
 import { signIn } from '../store/connection.ts'
-import { Button } from '../ui/parts.tsx'
+import { Button, Mark } from '../ui/parts.tsx'
 
 export function Login() {
   const [token, setToken] = useState('')
@@ -21,6 +21,7 @@ export function Login() {
   return (
     <main class="login">
       <form onSubmit={submit}>
+        <Mark />
         <h1>Log in to Weir</h1>
         <p>Weir prints a link that logs in each time it starts. Open that link, or paste it or its token here.</p>
         <label for="token">Token</label>

@@ -7,6 +7,8 @@ import { load, save } from '../store/prefs.ts'
 import { dropSql, route, sqlLink } from '../store/route.ts'
 import { cancel, dropRun, isRead, liveState, run, runOf, setLive } from '../store/runs.ts'
 import { active, activeId, closeTab, fill, goTo, newTab, renameTab, setText, tabs, unsaved } from '../store/tabs.ts'
+import { online } from '../store/connection.ts'
+import { duration } from '../ui/format.ts'
 import { byteToIndex } from '../sql/split.ts'
 import { firstQuery } from '../sql/examples.ts'
 import type { Relation } from '../sql/suggest.ts'
@@ -115,7 +117,7 @@ export function QueryPage() {
             ? <Button look="danger" icon="stop" onClick={() => cancel(activeId.peek())}>Cancel <kbd>Esc</kbd></Button>
             : <Button look="primary" icon="play" disabled={!ready} onClick={start}>Run <kbd>{modifier} ↵</kbd></Button>}
           <Switch label="Live" on={current.live} change={live} title="Run again on every commit of new data" disabled={!current.live && current.state === 'done' && !isRead(current.sql)} />
-          <span class="live-note">{current.live ? liveWords[liveState.value] : ''}</span>
+          <span class="live-note">{current.live ? liveNote(current.answer?.ms ?? 0) : ''}</span>
           <span class="gap" />
           {unsaved.value && <span class="warn-text">This browser keeps no drafts: its storage is full or off</span>}
           <Button look="quiet" icon="clock" aria-expanded={history} onClick={() => setHistory(true)}>History</Button>
@@ -130,8 +132,11 @@ export function QueryPage() {
 
 const modifier = /Mac|iPhone|iPad/.test(navigator.platform) ? '⌘' : 'Ctrl'
 
-const liveWords = {
-  off: '', current: 'waiting for new data', running: 'running', waiting: 'paced: one run in five times its duration', hidden: 'paused', failed: 'stopped',
+// liveNote says how live it is. It does not flicker with every run.
+function liveNote(ms: number): string {
+  if (!online.value) return 'waiting for the connection'
+  if (liveState.value === 'off' || liveState.value === 'failed') return ''
+  return ms * 5 < 1000 ? 'runs again on every commit' : `a run takes ${duration(ms)}, so one every ${duration(ms * 5)}`
 }
 
 // errorIndex is where in the draft the error of a run is, if the server knew.

@@ -208,6 +208,7 @@ function First({ open }: Pick<Props, 'open'>) {
   return (
     <section class="result" aria-label="Result">
       <Empty title="No result yet">
+        {sources.value?.length === 0 && <p>Nothing is connected. The statement above makes a source of a Kafka topic; <code>weir demo</code> comes with one.</p>}
         <p>Press <kbd>{/Mac/.test(navigator.platform) ? '⌘' : 'Ctrl'}</kbd> <kbd>Enter</kbd> to run the statement at the cursor{list.length > 0 ? ', or start from one of these.' : '.'}</p>
         <ul class="examples">
           {list.map((e) => (

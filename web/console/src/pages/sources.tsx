@@ -73,12 +73,12 @@ function Detail({ source: s, quarantine }: { source: Source; quarantine(): void 
           {partitions.length === 0 && <p class="hint">{s.state === 'waiting' ? 'Waiting for the topic.' : 'None known.'}</p>}
           {partitions.length > 0 && (
             <table class="plain">
-              <thead><tr><th scope="col" class="num">Partition</th><th scope="col" class="num">Next offset</th><th scope="col" class="num">End</th><th scope="col" class="num">Lag</th><th scope="col"><span class="off-screen">Lag, drawn</span></th></tr></thead>
+              <thead><tr><th scope="col">Partition</th><th scope="col" class="num">Next offset</th><th scope="col" class="num">End</th><th scope="col" class="num">Lag</th><th scope="col"><span class="off-screen">Lag, drawn</span></th></tr></thead>
               <tbody>
                 {partitions.map((p) => (
                   <tr key={p.partition}>
-                    <td class="num">{p.partition}</td><td class="num">{count(p.next)}</td><td class="num">{count(p.end)}</td><td class="num">{count(p.lag)}</td>
-                    <td class="meter-cell"><svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true"><rect class="meter-ground" width="100" height="6" rx="3" /><rect class="meter-fill" width={Math.min(100, (p.lag / worst) * 100)} height="6" rx="3" /></svg></td>
+                    <td>{p.partition}</td><td class="num">{count(p.next)}</td><td class="num">{count(p.end)}</td><td class="num">{count(p.lag)}</td>
+                    <td class="meter-cell"><svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true"><rect class="meter-ground" width="100" height="6" /><rect class="meter-fill" width={Math.min(100, (p.lag / worst) * 100)} height="6" /></svg></td>
                   </tr>
                 ))}
               </tbody>

@@ -1,7 +1,7 @@
 // The SQL editor: CodeMirror in a shadow root, where its style sheets are adopted ones, which a strict CSP allows.
 // Colours come from the page through custom properties. One view, one state per tab.
 
-import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, type Completion, type CompletionContext } from '@codemirror/autocomplete'
+import { acceptCompletion, autocompletion, closeCompletion, closeBrackets, closeBracketsKeymap, completionKeymap, type Completion, type CompletionContext } from '@codemirror/autocomplete'
 import { defaultKeymap, history, historyKeymap, toggleComment } from '@codemirror/commands'
 import { bracketMatching, HighlightStyle, indentOnInput, LanguageSupport, syntaxHighlighting } from '@codemirror/language'
 import { SQLDialect } from '@codemirror/lang-sql'
@@ -170,6 +170,11 @@ export class Editor {
 
   private extensions(): Extension {
     const { host } = this
+    const run = () => {
+      closeCompletion(this.view)
+      host.run()
+      return true
+    }
     return [
       lineNumbers(),
       history(),
@@ -187,8 +192,8 @@ export class Editor {
       placeholder('Write SQL. Ctrl+Enter runs the statement at the cursor.'),
       autocompletion({ override: [(c) => this.complete(c)], icons: false, maxRenderedOptions: 60 }),
       Prec.high(keymap.of([
-        { key: 'Mod-Enter', run: () => (host.run(), true) },
-        { key: 'Shift-Enter', run: () => (host.run(), true) },
+        { key: 'Mod-Enter', run },
+        { key: 'Shift-Enter', run },
         { key: 'Tab', run: acceptCompletion },
         { key: 'Mod-/', run: toggleComment },
       ])),

@@ -8,7 +8,9 @@ export interface Example { title: string; sql: string }
 
 export const createSource = `CREATE SOURCE orders (
   order_id BIGINT, city VARCHAR, amount DECIMAL(12,2), placed_at TIMESTAMP
-) WITH (connector = 'kafka', brokers = 'localhost:9092', topic = 'orders', format = 'json');`
+) WITH (
+  connector = 'kafka', brokers = 'localhost:9092', topic = 'orders', format = 'json'
+);`
 
 // firstQuery fills the editor at a first visit.
 export function firstQuery(views: readonly View[], sources: readonly Source[]): string {

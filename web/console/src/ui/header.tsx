@@ -5,7 +5,7 @@ import { dataAge, epoch, online, rates, status } from '../store/connection.ts'
 import { setTheme, theme, type Theme } from '../store/prefs.ts'
 import { link, route, type Page } from '../store/route.ts'
 import { age, bytes, count, duration, rate } from './format.ts'
-import { Button, Spark } from './parts.tsx'
+import { Button, Mark, Spark } from './parts.tsx'
 
 const pages: [Page, string][] = [['query', 'Query'], ['views', 'Views'], ['sources', 'Sources'], ['checkpoints', 'Checkpoints']]
 const next: Record<Theme, Theme> = { system: 'light', light: 'dark', dark: 'system' }
@@ -18,11 +18,7 @@ export function Header({ help }: { help(): void }) {
   return (
     <header class="top">
       <a class="brand" href={link('query')} aria-label="Weir, query page">
-        <svg viewBox="0 0 32 32" width="24" height="24" aria-hidden="true">
-          <rect class="mark-ground" width="32" height="32" rx="7" />
-          <path class="mark-front" d="M5 9.5h9.2c2.4 0 3.4 1.2 3.6 3.4l.5 5.600c.2 2.4 1.4 3.6 3.8 3.600H27" />
-          <path class="mark-back" d="M5 15.500h7.200M5 21.500h8.4" />
-        </svg>
+        <Mark />
         <span>Weir</span>
       </a>
       <nav aria-label="Pages">

@@ -126,6 +126,17 @@ export function Dialog(p: Children & { title: string; wide?: boolean; close(): v
   )
 }
 
+// Mark is Weir's sign: water that steps down.
+export function Mark() {
+  return (
+    <svg class="mark" viewBox="0 0 32 32" width="24" height="24" aria-hidden="true">
+      <rect class="mark-ground" width="32" height="32" rx="7" />
+      <path class="mark-front" d="M5 9.5h9.2c2.4 0 3.4 1.2 3.6 3.4l.5 5.6c.2 2.4 1.4 3.6 3.8 3.6H27" />
+      <path class="mark-back" d="M5 15.5h7.2M5 21.5h8.4" />
+    </svg>
+  )
+}
+
 // Empty says what is missing and what to do about it.
 export function Empty({ title, children }: Children & { title: string }) {
   return (
