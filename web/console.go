@@ -98,14 +98,14 @@ func mediaOf(name string) string {
 	}
 }
 
-// serve is GET of anything that no other route takes. A path without a dot is a
-// page of the console, which index.html shows.
+// serve is GET of anything that no other route takes. The console's pages are
+// fragments of /, so a path that is no file is nothing.
 func (s *console) serve(c *fiber.Ctx) error {
 	p := c.Path()
-	a := s.files[p]
-	if a == nil && (p == "/" || !strings.Contains(p, ".") && !strings.HasPrefix(p, "/api/")) {
-		a = s.files["/index.html"]
+	if p == "/" {
+		p = "/index.html"
 	}
+	a := s.files[p]
 	if a == nil {
 		return queryable.Errorf(queryable.NotFound, "there is nothing at this path")
 	}

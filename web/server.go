@@ -95,6 +95,8 @@ func New(o Options) (*Server, error) {
 		ReadBufferSize:        16 << 10,
 		Concurrency:           o.MaxConns,
 		ErrorHandler:          s.fail,
+		// A multipart body is refused, not read.
+		DisablePreParseMultipartForm: true,
 	})
 	s.app.Server().Logger = fasthttpLog{o.Logger}
 	s.app.Server().CloseOnShutdown = true
