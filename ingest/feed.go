@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -334,15 +333,4 @@ func (f *feed) measure(now time.Time, lanes []*lane) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.meter.add(now, n)
-}
-
-// splitBrokers reads host:port, comma-separated.
-func splitBrokers(s string) []string {
-	var out []string
-	for b := range strings.SplitSeq(s, ",") {
-		if b = strings.TrimSpace(b); b != "" {
-			out = append(out, b)
-		}
-	}
-	return out
 }

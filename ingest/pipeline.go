@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -106,7 +107,7 @@ func (p *Pipeline) cluster(brokers string) *kafka.Cluster {
 	defer p.mu.Unlock()
 	c := p.clusters[brokers]
 	if c == nil {
-		c = kafka.Dial(kafka.Options{Brokers: splitBrokers(brokers), Logger: p.log})
+		c = kafka.Dial(kafka.Options{Brokers: strings.Split(brokers, ","), Logger: p.log})
 		p.clusters[brokers] = c
 	}
 	return c

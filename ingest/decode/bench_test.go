@@ -64,3 +64,25 @@ func BenchmarkTimestamp(b *testing.B) {
 	}
 	benchmark(b, append(fourOfEight[:len(fourOfEight):len(fourOfEight)], "placed_at TIMESTAMP"), docs)
 }
+
+// orders are documents with parts, of about 330 bytes.
+func orders(n int) (docs [][]byte) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		docs = append(docs, fmt.Appendf(nil,
+			`{"order_id":%d,"customer":{"id":%d,"name":"Jonas López","country":"PL","tier":"silver"},"items":[{"sku":"SKU-%04d","qty":1,"price":139.41},{"sku":"SKU-%04d","qty":2,"price":28.89}],"city":"Warszawa","amount":%d.%02d,"currency":"EUR","status":"paid","placed_at":"2026-11-28T18:%02d:00.468Z"}`,
+			218052000001+i, r.IntN(50000), r.IntN(600), r.IntN(600), r.IntN(1000), r.IntN(100), r.IntN(60)))
+	}
+	return docs
+}
+
+func BenchmarkNestedSkipped(b *testing.B) {
+	benchmark(b, []string{"city VARCHAR", "amount DECIMAL(12,2)"}, orders(8192))
+}
+
+func BenchmarkNestedWanted(b *testing.B) {
+	benchmark(b, []string{
+		"customer STRUCT(id BIGINT, name VARCHAR, country VARCHAR, tier VARCHAR)",
+		"items STRUCT(sku VARCHAR, qty INTEGER, price DECIMAL(10,2))[]", "placed_at TIMESTAMP",
+	}, orders(8192))
+}

@@ -15,10 +15,21 @@ import (
 // converted.
 type node struct {
 	name string
+	key  string // the name as it usually stands in an object, colon included
 	col  *Column
 	lim  limits
 	kids []*node
 	fast fast
+	days dayCache
+}
+
+// usualKey spells a name as a key, if it needs no escapes; else as no key.
+func usualKey(name string) string {
+	key := `"` + name + `"`
+	if end, k := (&scanner{}).str([]byte(key), 0); end != len(key) || k != kString {
+		return "\x00"
+	}
+	return key + ":"
 }
 
 // fast is how the usual value of a column is converted without the detour that
@@ -30,6 +41,7 @@ const (
 	fastInt       // small integers into up to 64 bits
 	fastDecimal
 	fastText
+	fastTimestamp
 )
 
 func fastOf(t sqltype.Type) fast {
@@ -38,6 +50,8 @@ func fastOf(t sqltype.Type) fast {
 		return fastDecimal
 	case t.ID == sqltype.Varchar:
 		return fastText
+	case t.ID == sqltype.Timestamp, t.ID == sqltype.TimestampTZ:
+		return fastTimestamp
 	case t.Integral() && t.ID != sqltype.HugeInt && t.ID != sqltype.UHugeInt:
 		return fastInt
 	}
@@ -49,6 +63,12 @@ func (n *node) usual(raw []byte, k kind) bool {
 	switch {
 	case n.fast == fastText && k == kString:
 		return n.col.Bytes(raw[1:len(raw)-1]) == nil
+	case n.fast == fastTimestamp && k == kString:
+		v, ok := n.days.stamp(raw[1 : len(raw)-1])
+		if ok {
+			n.col.Int(v)
+		}
+		return ok
 	case n.fast == fastInt && k == kInt && len(raw) <= 18:
 		v := small(raw)
 		if v < n.lim.min || v > n.lim.max {
@@ -67,7 +87,7 @@ func (n *node) usual(raw []byte, k kind) bool {
 }
 
 func newNode(f sqltype.Field, c *Column) *node {
-	n := &node{name: f.Name, col: c, lim: limitsOf(f.Type), fast: fastOf(f.Type)}
+	n := &node{name: f.Name, key: usualKey(f.Name), col: c, lim: limitsOf(f.Type), fast: fastOf(f.Type)}
 	switch f.Type.ID {
 	case sqltype.List, sqltype.Array:
 		n.kids = []*node{newNode(sqltype.Field{Type: *f.Type.Elem}, c.kids[0])}
@@ -307,7 +327,8 @@ func (d *JSON) putList(n *node, raw []byte, k kind) *Error {
 	elems := 0
 	for i := space(raw, 1); raw[i] != ']'; {
 		end, k := d.scan.value(raw, i, 0)
-		if err := d.put(n.kids[0], raw[i:end], k); err != nil {
+		if n.kids[0].usual(raw[i:end], k) {
+		} else if err := d.put(n.kids[0], raw[i:end], k); err != nil {
 			err.Column = "[" + strconv.Itoa(elems) + "]" + err.Column
 			return err
 		}
@@ -327,15 +348,32 @@ func (d *JSON) putStruct(n *node, raw []byte, k kind) *Error {
 		return d.refuse(n, raw, "an object is wanted")
 	}
 	base := len(d.found)
-	defer func() { d.found = d.found[:base] }()
 	for range n.kids {
 		d.found = append(d.found, span{})
 	}
+	err := d.putFields(n, raw, base)
+	d.found = d.found[:base]
+	if err != nil {
+		return err
+	}
+	return full(n.col.Nested())
+}
+
+// putFields finds the struct's fields in the object and appends to each of its
+// columns; where they are stands in d.found from base on.
+func (d *JSON) putFields(n *node, raw []byte, base int) *Error {
 	next := 0
 	for i := space(raw, 1); raw[i] != '}'; {
-		at, kk := d.scan.key(raw, i)
+		at, col, exact := i, next, true
+		if next < len(n.kids) && n.kids[next].standsAt(raw, i) {
+			at = space(raw, i+len(n.kids[next].key))
+			next++
+		} else {
+			var kk kind
+			at, kk = d.scan.key(raw, i)
+			col, exact = d.field(n.kids, &next, keyText(raw[i:at]), kk)
+		}
 		end, k := d.scan.value(raw, at, 0)
-		col, exact := d.field(n.kids, &next, keyText(raw[i:at]), kk)
 		if col >= 0 {
 			d.found[base+col].claim(at, end, k, exact)
 		}
@@ -350,6 +388,7 @@ func (d *JSON) putStruct(n *node, raw []byte, k kind) *Error {
 		case err != nil:
 		case s.kind == kNone:
 			kid.col.Null()
+		case kid.usual(raw[s.start:s.end], s.kind):
 		default:
 			err = d.put(kid, raw[s.start:s.end], s.kind)
 		}
@@ -358,7 +397,13 @@ func (d *JSON) putStruct(n *node, raw []byte, k kind) *Error {
 			return err
 		}
 	}
-	return full(n.col.Nested())
+	return nil
+}
+
+// standsAt says whether raw has the field's key and a colon at i, spelled in the
+// usual way.
+func (n *node) standsAt(raw []byte, i int) bool {
+	return len(raw)-i > len(n.key) && string(raw[i:i+len(n.key)]) == n.key
 }
 
 // field finds the struct's field of a key, trying the one behind the last first.

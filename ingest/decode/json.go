@@ -222,9 +222,14 @@ func (d *JSON) members(b []byte) bool {
 		}
 		start := i
 		var k kind
-		if i < len(b) && b[i] == '"' {
+		switch {
+		case i < len(b) && b[i] == '"':
 			i, k = s.str(b, i)
-		} else {
+		case i < len(b) && b[i]-'0' <= 9:
+			if i, k = number(b, i); i < 0 {
+				s.fail(start, malformedNumber)
+			}
+		default:
 			i, k = s.value(b, i, 1)
 		}
 		if i < 0 {

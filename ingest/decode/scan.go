@@ -80,11 +80,13 @@ func (s *scanner) value(b []byte, i, level int) (int, kind) {
 		}
 		end, k := number(b, i)
 		if end < 0 {
-			return s.fail(i, "malformed number"), kNone
+			return s.fail(i, malformedNumber), kNone
 		}
 		return end, k
 	}
 }
+
+const malformedNumber = "malformed number"
 
 func (s *scanner) literal(b []byte, i int, word string) int {
 	if len(b)-i < len(word) || string(b[i:i+len(word)]) != word {

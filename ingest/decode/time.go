@@ -233,3 +233,52 @@ func (p *clock) zone() (int64, bool) {
 	m, ok := p.digits(2)
 	return sign * (h*60 + m) * 60, ok && m <= 59
 }
+
+// dayCache remembers the last date of a column: records of one time share it.
+type dayCache struct {
+	text [10]byte
+	day  int64 // in microseconds since 1970
+}
+
+// stamp reads the usual timestamp, YYYY-MM-DDTHH:MM:SS[.fraction]Z with a year
+// of four digits, as microseconds. The answer false means nothing but that the
+// text has to be read in the long way.
+func (c *dayCache) stamp(t []byte) (int64, bool) {
+	if len(t) < 20 || t[13] != ':' || t[16] != ':' || t[10] != 'T' && t[10] != ' ' || t[len(t)-1] != 'Z' {
+		return 0, false
+	}
+	if [10]byte(t) != c.text {
+		p := clock{text: t[:10]}
+		days, ok := p.date()
+		if !ok || p.i != 10 {
+			return 0, false
+		}
+		c.text, c.day = [10]byte(t), days*86400e6
+	}
+	h, ok1 := pairOfDigits(t[11], t[12])
+	m, ok2 := pairOfDigits(t[14], t[15])
+	s, ok3 := pairOfDigits(t[17], t[18])
+	if !ok1 || !ok2 || !ok3 || h > 23 || m > 59 || s > 59 {
+		return 0, false
+	}
+	v := c.day + ((h*60+m)*60+s)*1e6
+	switch frac := t[19 : len(t)-1]; {
+	case len(frac) == 0:
+		return v, true
+	case len(frac) == 4 && frac[0] == '.':
+		a, ok1 := pairOfDigits(frac[1], frac[2])
+		b, ok2 := pairOfDigits('0', frac[3])
+		return v + a*10000 + b*1000, ok1 && ok2
+	case len(frac) == 7 && frac[0] == '.':
+		a, ok1 := pairOfDigits(frac[1], frac[2])
+		b, ok2 := pairOfDigits(frac[3], frac[4])
+		c, ok3 := pairOfDigits(frac[5], frac[6])
+		return v + a*10000 + b*100 + c, ok1 && ok2 && ok3
+	}
+	return 0, false
+}
+
+func pairOfDigits(a, b byte) (int64, bool) {
+	a, b = a-'0', b-'0'
+	return int64(a)*10 + int64(b), a <= 9 && b <= 9
+}

@@ -26,6 +26,7 @@ type bed struct {
 	*testing.T
 	net    *kfake.VirtualNetwork
 	broker *devbroker.Broker
+	addr   string
 	c      *Cluster
 }
 
@@ -45,16 +46,18 @@ func (b *bed) start(opts ...kfake.Opt) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.broker = broker
+	b.broker, b.addr = broker, broker.Addr()
 	b.c = b.dial(Options{})
 	b.Cleanup(func() { broker.Close() })
 }
 
 func (b *bed) dial(o Options) *Cluster {
 	if o.Brokers == nil {
-		o.Brokers = []string{b.broker.Addr()}
+		o.Brokers = []string{b.addr}
 	}
-	o.Dial = b.net.DialContext
+	if b.net != nil {
+		o.Dial = b.net.DialContext
+	}
 	o.Logger = slog.New(slog.NewTextHandler(b.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	c := Dial(o)
 	b.Cleanup(c.Close)
@@ -80,7 +83,7 @@ func (b *bed) topic(topic string) TopicInfo {
 
 func (b *bed) producer(o devbroker.ProducerOptions) *devbroker.Producer {
 	b.Helper()
-	o.Brokers, o.Manual = []string{b.broker.Addr()}, true
+	o.Brokers, o.Manual = []string{b.addr}, true
 	if b.net != nil {
 		o.Dial = b.net.DialContext
 	}
