@@ -327,10 +327,11 @@ func (d *JSON) putList(n *node, raw []byte, k kind) *Error {
 	elems := 0
 	for i := space(raw, 1); raw[i] != ']'; {
 		end, k := d.scan.value(raw, i, 0)
-		if n.kids[0].usual(raw[i:end], k) {
-		} else if err := d.put(n.kids[0], raw[i:end], k); err != nil {
-			err.Column = "[" + strconv.Itoa(elems) + "]" + err.Column
-			return err
+		if !n.kids[0].usual(raw[i:end], k) {
+			if err := d.put(n.kids[0], raw[i:end], k); err != nil {
+				err.Column = "[" + strconv.Itoa(elems) + "]" + err.Column
+				return err
+			}
 		}
 		elems++
 		if i = space(raw, end); raw[i] == ',' {
