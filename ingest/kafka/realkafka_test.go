@@ -364,7 +364,11 @@ func testRealCompacted(b *realBed) {
 				b.Fatal(b.Context().Err())
 			}
 		}
-		b.send(x.name, 0, "roll")
+		p := b.producer(devbroker.ProducerOptions{})
+		if err := p.Send(b.Context(), &devbroker.Record{Topic: x.name, Key: []byte("roll"), Value: []byte("roll")}); err != nil {
+			b.Fatal(err)
+		}
+		p.Close()
 		ends := b.ends(x.name, Latest)
 		read := func(from int64, size int) ([]string, int) {
 			return b.all(ReaderOptions{Topic: x.name, PartitionBytes: size, Positions: map[int32]Position{0: {Offset: from}}}, ends)
