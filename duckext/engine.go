@@ -82,6 +82,7 @@ func (e *Engine) setUp() error {
 
 // Close ends the instance. Programs and sessions must be closed before.
 func (e *Engine) Close() error {
+	mapping.DestroyLogicalType(&e.tables.none)
 	mapping.Close(&e.db)
 	return nil
 }
@@ -153,9 +154,6 @@ func emptyView(r plan.Relation) string {
 	b.WriteString(" WHERE false")
 	return b.String()
 }
-
-// quote writes a name so that DuckDB reads exactly it.
-func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
 // A conn is one connection. Only interrupt may be called while another call runs.
 type conn struct {

@@ -34,9 +34,6 @@ func (e *duckError) fatal() bool {
 	return e.kind == "FATAL" || e.kind == "INTERNAL" || e.kind == "Fatal" || e.kind == "Internal"
 }
 
-// interrupted says that the statement was cancelled.
-func (e *duckError) interrupted() bool { return strings.EqualFold(e.kind, "interrupt") }
-
 // parseError reads the text of an error. DuckDB gives JSON, at times behind a
 // prefix, and plain text where an error was made outside of its reach.
 func parseError(text string) *duckError {

@@ -78,8 +78,7 @@ func (a *arena) free() {
 	*a = arena{}
 }
 
-// fill copies rows from:from+n of arr into the first n values of v, which are
-// all valid before. t is the type of v; arr is in t's inside form, or has plain
+// fill copies rows from:from+n of arr into the first n values of v. t is the type of v; arr is in t's inside form, or has plain
 // Arrow booleans.
 func (a *arena) fill(v mapping.Vector, t sqltype.Type, arr arrow.Array, from, n int) error {
 	if n == 0 {
@@ -110,9 +109,16 @@ func (a *arena) fill(v mapping.Vector, t sqltype.Type, arr arrow.Array, from, n 
 	return fillFixed(dst, t, arr, from, n)
 }
 
-// copyValidity marks the NULLs of arr. Both sides keep a bit per value, set when valid.
+// copyValidity marks the NULLs of arr. Both sides keep a bit per value, set when
+// valid. DuckDB does not clear the marks of a struct's parts between chunks.
 func copyValidity(v mapping.Vector, arr arrow.Array, from, n int) {
 	if arr.NullN() == 0 {
+		if old := mapping.VectorGetValidity(v); old != nil {
+			words := unsafe.Slice((*uint64)(old), (n+63)/64)
+			for i := range words {
+				words[i] = ^uint64(0)
+			}
+		}
 		return
 	}
 	mapping.VectorEnsureValidityWritable(v)

@@ -47,7 +47,7 @@ func (e *Engine) Prepare(ctx context.Context, sql string, rel plan.Relation, out
 }
 
 func (p *Program) bind(ctx context.Context, sql, name string) error {
-	if err := p.conn.exec(scanView(name, p.a.id)); err != nil {
+	if err := p.conn.exec(scanView(name, p.a)); err != nil {
 		return fmt.Errorf("declare relation %s: %w", name, err)
 	}
 	s, err := p.conn.prepare(sql)
@@ -74,11 +74,6 @@ func describe(fs []sqltype.Field) string {
 		s += quote(f.Name) + " " + f.Type.String()
 	}
 	return s + ")"
-}
-
-// scanView is the statement that gives an attachment a name on a connection.
-func scanView(name string, id uint64) string {
-	return fmt.Sprintf("CREATE OR REPLACE TEMP VIEW %s AS SELECT * FROM %s(%d::UBIGINT)", quote(name), scanFunction, id)
 }
 
 // Run evaluates the statement over batch, whose columns are the relation's in
@@ -122,7 +117,7 @@ func (p *Program) run(ctx context.Context, input func() (array.RecordReader, err
 		p.a.mu.Unlock()
 	}()
 	out := newCollector(p.out)
-	err := p.stmt.run(ctx, false, func(chunk mapping.DataChunk) error {
+	err := p.stmt.run(ctx, func(chunk mapping.DataChunk) error {
 		return out.add(chunk, int(mapping.DataChunkGetSize(chunk)))
 	})
 	if err != nil {

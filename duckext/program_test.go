@@ -111,22 +111,24 @@ func TestTypesRoundTrip(t *testing.T) {
 func TestPartsOfNull(t *testing.T) {
 	e := openEngine(t)
 	cols := fields("s STRUCT(a INTEGER, v INTEGER[2])")
-	b := array.NewRecordBuilder(memory.DefaultAllocator, insideSchema(cols))
-	s := b.Field(0).(*array.StructBuilder)
-	for i := range 2 {
-		s.Append(i == 0)
-		s.FieldBuilder(0).(*array.Int32Builder).Append(7)
-		v := s.FieldBuilder(1).(*array.FixedSizeListBuilder)
-		v.Append(true)
-		v.ValueBuilder().(*array.Int32Builder).AppendValues([]int32{8, 9}, nil)
+	ints := array.NewInt32Builder(memory.DefaultAllocator)
+	ints.AppendValues([]int32{7, 7}, nil)
+	pairs := array.NewFixedSizeListBuilderWithField(memory.DefaultAllocator, 2, sqltype.MustParse("INTEGER").InsideField("l"))
+	pairs.AppendValues([]bool{true, true})
+	pairs.ValueBuilder().(*array.Int32Builder).AppendValues([]int32{8, 9, 8, 9}, nil)
+	s, err := array.NewStructArrayWithFieldsAndNulls([]arrow.Array{ints.NewArray(), pairs.NewArray()},
+		cols[0].Type.Inside().(*arrow.StructType).Fields(), memory.NewBufferBytes([]byte{0b01}), 1, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
+	batch := array.NewRecordBatch(insideSchema(cols), []arrow.Array{s}, 2)
 	p, err := e.Prepare(t.Context(), "SELECT sum(s.a)::BIGINT AS a, sum(s.v[1])::BIGINT AS v, count(s.v) AS n FROM r",
 		plan.Relation{Name: "r", Columns: cols}, fields("a BIGINT; v BIGINT; n BIGINT"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	got, err := p.Run(t.Context(), b.NewRecordBatch())
+	got, err := p.Run(t.Context(), batch)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -26,6 +27,28 @@ import (
 // scanFunction is the name of the table function; its argument is an attachment's number.
 const scanFunction = "weir_scan"
 
+// noColumn is the function's first column, which holds nothing.
+const noColumn = "__no_column"
+
+// scanSQL reads an attachment.
+func scanSQL(a *attachment) string {
+	var b strings.Builder
+	b.WriteString("SELECT ")
+	for i, c := range a.cols {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(quote(c.Name))
+	}
+	fmt.Fprintf(&b, " FROM %s(%d::UBIGINT)", scanFunction, a.id)
+	return b.String()
+}
+
+// scanView is the statement that gives an attachment a name on a connection.
+func scanView(name string, a *attachment) string {
+	return "CREATE OR REPLACE TEMP VIEW " + quote(name) + " AS " + scanSQL(a)
+}
+
 // chunkRows is the capacity of DuckDB's vectors.
 const chunkRows = 2048
 
@@ -34,6 +57,7 @@ type registry struct {
 	mu   sync.RWMutex
 	next uint64
 	at   map[uint64]*attachment
+	none mapping.LogicalType // of noColumn
 }
 
 // An attachment is a table as one connection sees it. Statements that read it
@@ -54,6 +78,7 @@ type attachment struct {
 // register declares the table function to the instance of c.
 func (r *registry) register(c *conn) error {
 	r.at = map[uint64]*attachment{}
+	r.none = mapping.CreateLogicalType(mapping.TypeBoolean)
 	f := mapping.CreateTableFunction()
 	defer mapping.DestroyTableFunction(&f)
 	mapping.TableFunctionSetName(f, scanFunction)
@@ -133,6 +158,9 @@ func weirScanBind(p unsafe.Pointer) {
 		if a == nil {
 			return fmt.Errorf("%s(%d): no such table", scanFunction, id)
 		}
+		// DuckDB asks for the first column where it wants none, as for count(*).
+		// This one tells those scans from scans of a real column; see scanView.
+		mapping.BindAddResultColumn(info, noColumn, r.none)
 		for i, c := range a.cols {
 			mapping.BindAddResultColumn(info, c.Name, a.types[i])
 		}
@@ -168,9 +196,8 @@ func weirScanInit(p unsafe.Pointer) {
 			return errors.New("weir: scan outside of a query")
 		}
 		for i := range mapping.InitGetColumnCount(info) {
-			// A row number stands in where no column is wanted.
-			if c := mapping.InitGetColumnIndex(info, i); c < mapping.IdxT(len(a.cols)) {
-				s.columns = append(s.columns, int(c))
+			if c := mapping.InitGetColumnIndex(info, i); c >= 1 && c <= mapping.IdxT(len(a.cols)) {
+				s.columns = append(s.columns, int(c)-1)
 				s.vectors = append(s.vectors, int(i))
 			}
 		}

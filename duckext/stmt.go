@@ -58,7 +58,7 @@ func (s *stmt) text(ctx context.Context, arg string) (string, error) {
 		return "", fmt.Errorf("duckdb: cannot bind a text of %d bytes", len(arg))
 	}
 	var out string
-	err := s.run(ctx, false, func(chunk mapping.DataChunk) error {
+	err := s.run(ctx, func(chunk mapping.DataChunk) error {
 		v := newView(mapping.DataChunkGetVector(chunk, 0), sqltype.Type{ID: sqltype.Varchar})
 		out = string(v.bytes(0))
 		return nil
@@ -67,55 +67,98 @@ func (s *stmt) text(ctx context.Context, arg string) (string, error) {
 }
 
 // run executes the statement and hands each chunk of the result to f, which
-// must not keep it. With stream the chunks come while the query runs, and f can
-// stop it with an error. Cancelling ctx interrupts the query; the error is then
-// ctx's cause.
-func (s *stmt) run(ctx context.Context, stream bool, f func(mapping.DataChunk) error) error {
-	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
+// must not keep it.
+func (s *stmt) run(ctx context.Context, f func(mapping.DataChunk) error) error {
+	r, err := s.execute(ctx, false)
+	if err != nil {
+		return err
 	}
-	defer s.c.watch(ctx)()
-	var res mapping.Result
-	defer func() { mapping.DestroyResult(&res) }()
-	var st mapping.State
+	defer r.close()
+	return r.each(f)
+}
+
+// A result is a statement's answer. It must be closed before its connection is
+// used again.
+type result struct {
+	ctx    context.Context
+	res    mapping.Result
+	stream bool
+	stop   func()
+}
+
+// execute runs the statement. With stream the chunks come while the query runs,
+// so that a reader who stops early saves the rest. Cancelling ctx interrupts the
+// query, in each as well; the error is then ctx's cause.
+func (s *stmt) execute(ctx context.Context, stream bool) (*result, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	r := &result{ctx: ctx, stream: stream, stop: s.c.watch(ctx)}
+	run := mapping.ExecutePrepared
 	if stream {
-		st = bindings.ExecutePreparedStreaming(s.s, &res)
-	} else {
-		st = mapping.ExecutePrepared(s.s, &res)
+		run = bindings.ExecutePreparedStreaming
 	}
-	if st == mapping.StateError {
-		return cancelled(ctx, parseError(mapping.ResultError(&res)))
+	if run(s.s, &r.res) == mapping.StateError {
+		defer r.close()
+		return nil, cancelled(ctx, parseError(mapping.ResultError(&r.res)))
 	}
+	return r, nil
+}
+
+// each hands the chunks to f until f fails.
+func (r *result) each(f func(mapping.DataChunk) error) error {
 	for {
 		var chunk mapping.DataChunk
-		if stream {
-			if bindings.StreamFetchChunk(res, &chunk) == mapping.StateError {
-				if msg := mapping.ResultError(&res); msg != "" {
-					return cancelled(ctx, parseError(msg))
+		if r.stream {
+			if bindings.StreamFetchChunk(r.res, &chunk) == mapping.StateError {
+				if msg := mapping.ResultError(&r.res); msg != "" {
+					return cancelled(r.ctx, parseError(msg))
 				}
 				return nil
 			}
-		} else if chunk = mapping.FetchChunk(res); chunk.Ptr == nil {
+		} else if chunk = mapping.FetchChunk(r.res); chunk.Ptr == nil {
 			return nil
 		}
-		if mapping.DataChunkGetSize(chunk) == 0 {
-			mapping.DestroyDataChunk(&chunk)
-			if stream {
-				return nil
-			}
-			continue
+		n := mapping.DataChunkGetSize(chunk)
+		var err error
+		if n > 0 {
+			err = f(chunk)
 		}
-		err := f(chunk)
 		mapping.DestroyDataChunk(&chunk)
-		if err != nil {
+		if err != nil || n == 0 && r.stream {
 			return err
 		}
 	}
 }
 
-// cancelled prefers the reason of a cancellation to DuckDB's "Interrupted!".
+func (r *result) close() {
+	mapping.DestroyResult(&r.res)
+	r.stop()
+}
+
+// A resultColumn is a column of any type that DuckDB has.
+type resultColumn struct {
+	name, typ string
+	known     sqltype.Type // invalid for types that Weir does not carry
+}
+
+func (r *result) columns() []resultColumn {
+	cols := make([]resultColumn, mapping.ColumnCount(&r.res))
+	for i := range cols {
+		lt := mapping.ColumnLogicalType(&r.res, mapping.IdxT(i))
+		cols[i] = resultColumn{name: mapping.ColumnName(&r.res, mapping.IdxT(i)), typ: typeText(lt)}
+		mapping.DestroyLogicalType(&lt)
+		if t, err := sqltype.Parse(cols[i].typ); err == nil {
+			cols[i].known, cols[i].typ = t, t.String()
+		}
+	}
+	return cols
+}
+
+// cancelled prefers the reason of a cancellation to what it made DuckDB or a
+// reader say.
 func cancelled(ctx context.Context, err *duckError) error {
-	if ctx.Err() != nil && err.interrupted() {
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return err
