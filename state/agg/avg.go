@@ -15,8 +15,11 @@ func avg() Spec {
 			t := args[0]
 			if !t.Numeric() {
 				hint := ""
-				if t.Temporal() {
-					hint = "; use avg(epoch_us(...)) and make_timestamp over it"
+				switch {
+				case t.Temporal():
+					hint = "; use avg(epoch_us(...)), and make_timestamp over it"
+				case t.ID == sqltype.Interval, t.ID == sqltype.Time:
+					hint = "; use avg(epoch(...)), which counts seconds"
 				}
 				return Bound{}, fmt.Errorf("avg of %s is not supported%s", t, hint)
 			}
@@ -54,20 +57,21 @@ func mean(s, c string) string {
 }
 
 // meanOfDecimal is mean for a sum of type DECIMAL(38,scale). It works on the
-// digits as an integer: DuckDB's cast of a DECIMAL to DOUBLE rounds twice.
+// sum's digits as an integer, since DuckDB's cast of a DECIMAL to DOUBLE rounds
+// twice. The lambda gives the digits a name.
 func meanOfDecimal(s, c string, scale int) string {
 	if scale == 0 {
 		return mean(fmt.Sprintf("CAST(%s AS HUGEINT)", s), c)
 	}
 	power := fmt.Sprintf("CAST('1%0*d' AS HUGEINT)", scale, 0)
 	digits := fmt.Sprintf("CAST(replace(CAST(%s AS VARCHAR), '.', '') AS HUGEINT)", s)
-	if scale <= 18 {
-		// Multiplying is faster than the way over text, as long as the product fits.
+	if scale <= 18 { // multiplying is faster than the way over text, as long as the product fits
 		limit := fmt.Sprintf("CAST('1%0*d' AS DECIMAL(38,0))", 37-2*scale, 0)
 		digits = fmt.Sprintf("CASE WHEN %[1]s BETWEEN -%[2]s AND %[2]s THEN CAST(%[1]s * CAST(%[3]s AS DECIMAL(19,0)) AS HUGEINT) ELSE %[4]s END",
 			s, limit, power, digits)
 	}
-	return fmt.Sprintf("CASE WHEN (%[1]s) BETWEEN -%[4]s AND %[4]s AND %[2]s <= %[4]s // (%[3]s) THEN CAST((%[1]s) AS DOUBLE) / CAST(%[2]s * %[3]s AS DOUBLE) "+
-		"ELSE CAST(((%[1]s) // %[2]s) // %[3]s AS DOUBLE) + (CAST(((%[1]s) // %[2]s) %% %[3]s AS DOUBLE) + CAST((%[1]s) %% %[2]s AS DOUBLE) / CAST(%[2]s AS DOUBLE)) / CAST(%[3]s AS DOUBLE) END",
+	return fmt.Sprintf("list_transform([%[1]s], d -> CASE WHEN d BETWEEN -%[4]s AND %[4]s AND %[2]s <= %[4]s // %[3]s "+
+		"THEN CAST(d AS DOUBLE) / CAST(%[2]s * %[3]s AS DOUBLE) "+
+		"ELSE CAST(d // %[2]s // %[3]s AS DOUBLE) + (CAST(d // %[2]s %% %[3]s AS DOUBLE) + CAST(d %% %[2]s AS DOUBLE) / CAST(%[2]s AS DOUBLE)) / CAST(%[3]s AS DOUBLE) END)[1]",
 		digits, c, power, exactDouble)
 }

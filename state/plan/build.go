@@ -36,7 +36,7 @@ type call struct {
 
 func (b *builder) build() error {
 	steps := []func() error{
-		b.resultNames, b.names, b.gather, b.addKeys, b.addCalls, b.addInputs, b.partial, b.results, b.final,
+		b.names, b.resultNames, b.gather, b.addKeys, b.addCalls, b.addInputs, b.partial, b.results, b.final,
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

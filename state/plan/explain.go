@@ -24,7 +24,14 @@ func Explain(v *View) string {
 		b.WriteString(head("keeps", i) + fmt.Sprintf("%s %s, merged by %s, for %s\n", a.Name, a.Type, a.Rule, a.Aggregate))
 	}
 	for i, r := range v.Results {
-		b.WriteString(head("shows", i) + fmt.Sprintf("%s %s = %s\n", r.Name, r.Type, strings.ReplaceAll(r.Expr, StateRelation+".", "")))
+		is := ""
+		switch {
+		case r.Key >= 0:
+			is = ", the key " + v.Keys[r.Key].Name
+		case r.Acc >= 0:
+			is = ", the accumulator " + v.Accs[r.Acc].Name
+		}
+		b.WriteString(head("shows", i) + fmt.Sprintf("%s %s%s\n", r.Name, r.Type, is))
 	}
 	if v.Visible != "" {
 		fmt.Fprintf(&b, "having     %s\n", strings.ReplaceAll(v.Visible, StateRelation+".", ""))
