@@ -120,7 +120,7 @@ func (a *API) Mount(r fiber.Router) {
 	r.Get("/healthz", a.health)
 	r.Get("/readyz", a.ready)
 	r.Get("/metrics", a.showMetrics)
-	v1 := r.Group("/api/v1", a.metrics.observe)
+	v1 := r.Group("/api/v1", a.observe)
 	v1.Post("/sql", a.sql)
 	v1.Delete("/queries/:id", a.cancelQuery)
 	v1.Get("/views", a.listViews)

@@ -2,6 +2,7 @@ package queryable
 
 import (
 	"bytes"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -35,18 +36,28 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 }
 
 // observe is the middleware that counts. Errors are answered here, so that
-// their status is counted too.
-func (m *metrics) observe(c *fiber.Ctx) error {
+// their status is counted too, and the internal ones logged.
+func (a *API) observe(c *fiber.Ctx) error {
 	start := time.Now()
-	if err := c.Next(); err != nil {
+	err := c.Next()
+	route, method := c.Route().Path, c.Route().Method
+	if err != nil {
+		if e := AsError(err); e.Code == Internal && !isRouters(err) {
+			a.o.Logger.Error("a request failed", "route", route, "method", method, "err", err, "cause", e.Cause)
+		}
 		if err := Fail(c, err); err != nil {
 			return err
 		}
 	}
-	route, method := c.Route().Path, c.Route().Method
+	m := a.metrics
 	m.requests.WithLabelValues(route, method, strconv.Itoa(c.Response().StatusCode())).Inc()
 	m.seconds.WithLabelValues(route, method).Observe(time.Since(start).Seconds())
 	return nil
+}
+
+func isRouters(err error) bool {
+	_, ok := errors.AsType[*fiber.Error](err)
+	return ok
 }
 
 // showMetrics is GET /metrics.

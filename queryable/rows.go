@@ -309,7 +309,7 @@ func (s *arrowSource) next(dst []byte) ([]byte, error) {
 	}
 	batch, err := s.file(fields, s.rows.Records.RecordBatch())
 	if err != nil {
-		return dst, err
+		return dst, Errorf(BadRequest, "%w", err) // a value that File form can't hold
 	}
 	defer batch.Release()
 	if err := s.w.Write(batch); err != nil {

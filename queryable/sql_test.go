@@ -9,10 +9,13 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/google/go-cmp/cmp"
+
+	"weir/checkpoint"
 )
 
 func TestSQLForms(t *testing.T) {
@@ -273,6 +276,75 @@ func TestClientLeavesAStream(t *testing.T) {
 	leave()
 	res.Body.Close()
 	<-rd.freed
+}
+
+// TestHeadFreesTheRows asks for the headers of a stream alone.
+func TestHeadFreesTheRows(t *testing.T) {
+	columns := cols("s", "VARCHAR")
+	f := newFake()
+	rd := &reader{freed: make(chan struct{})}
+	batch := bigBatch(t, columns)
+	rd.next = func() (arrow.RecordBatch, error) { return batch, nil }
+	f.scan = func(context.Context, ScanRequest) (*Rows, error) { return &Rows{Columns: columns, Records: rd}, nil }
+	s := serve(t, f)
+	if r := s.do("HEAD", "/api/v1/views/v/scan", ""); r.status != 200 || r.body != "" {
+		t.Errorf("got %v", r)
+	}
+	<-rd.freed
+}
+
+func TestTimes(t *testing.T) {
+	columns := cols("s", "VARCHAR")
+	f := newFake()
+	f.query = func(ctx context.Context, _ QueryRequest) (*Rows, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	s := serve(t, f, func(o *Options) { o.QueryTime, o.StreamTime = 10*time.Millisecond, 50*time.Millisecond })
+	s.do("POST", "/api/v1/sql", `{"sql":"x"}`).code(t, Timeout, "time")
+	rd := &reader{freed: make(chan struct{})}
+	batch := bigBatch(t, columns)
+	rd.next = func() (arrow.RecordBatch, error) { return batch, nil }
+	f.scan = func(context.Context, ScanRequest) (*Rows, error) { return &Rows{Columns: columns, Records: rd}, nil }
+	s = serve(t, f, func(o *Options) { o.StreamTime = 50 * time.Millisecond })
+	if r := s.get("/api/v1/views/v/scan"); !errors.Is(r.err, io.ErrUnexpectedEOF) {
+		t.Errorf("a stream past its time ends with %v", r.err)
+	}
+	<-rd.freed
+}
+
+// TestArrowOfEveryType streams a value of every type in the real File form.
+func TestArrowOfEveryType(t *testing.T) {
+	columns := cols("bool", "BOOLEAN", "huge", "HUGEINT", "uuid", "UUID", "iv", "INTERVAL", "dec", "DECIMAL(12,2)", "s", "TIMESTAMP_S",
+		"tz", "TIMESTAMP WITH TIME ZONE", "l", "STRUCT(h HUGEINT, b BOOLEAN)[]", "m", "MAP(VARCHAR, UUID)", "j", "JSON", "a", "INTEGER[2]")
+	const row = `[true,"-5","00112233-4455-6677-8899-aabbccddeeff","1 day 00:00:01","1.50","2026-01-01T00:00:00","2026-01-01T00:00:00Z",` +
+		`[{"h":"7","b":false}],{"k":"00112233-4455-6677-8899-aabbccddeeff"},"{}",[1,2]]`
+	f := newFake()
+	f.query = func(_ context.Context, r QueryRequest) (*Rows, error) {
+		if r.SQL == "too big" {
+			c := cols("huge", "HUGEINT")
+			return table(c, nil, record(t, c, `["170141183460469231731687303715884105727"]`)), nil
+		}
+		return table(columns, nil, record(t, columns, row)), nil
+	}
+	s := serve(t, f, func(o *Options) { o.File = checkpoint.FileBatch })
+	r := s.do("POST", "/api/v1/sql", `{"sql":"x"}`, "Accept", mediaArrow)
+	rd, err := ipc.NewReader(strings.NewReader(r.body))
+	if err != nil {
+		t.Fatal(r.body, err)
+	}
+	if !rd.Next() || rd.RecordBatch().NumRows() != 1 {
+		t.Fatal(rd.Err())
+	}
+	for i, c := range columns {
+		if got, want := rd.Schema().Field(i).Type, c.Type.File(); got.ID() != want.ID() && got.ID() != arrow.EXTENSION {
+			t.Errorf("%s came as %s, want %s", c.Name, got, want)
+		}
+		if rd.RecordBatch().Column(i).IsNull(0) {
+			t.Errorf("%s came as NULL", c.Name)
+		}
+	}
+	s.do("POST", "/api/v1/sql", `{"sql":"too big"}`, "Accept", mediaArrow).code(t, BadRequest, "cast it to VARCHAR")
 }
 
 func TestQueryLimit(t *testing.T) {

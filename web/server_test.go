@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"weir/queryable"
 	"weir/state/sqltype"
@@ -26,6 +28,11 @@ import (
 type backend struct {
 	queryable.Backend
 	started, ended chan struct{}
+	rows           *queryable.Rows
+}
+
+func (b *backend) Scan(context.Context, queryable.ScanRequest) (*queryable.Rows, error) {
+	return b.rows, nil
 }
 
 func (b *backend) Topology() queryable.Topology { return queryable.Topology{Version: 1} }
@@ -404,5 +411,46 @@ func TestServeRefusesTheWorld(t *testing.T) {
 	}
 	if err := s.Serve(ln); err == nil || !strings.Contains(err.Error(), "token") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestClientThatDoesNotRead fills the socket of a client that has stopped
+// reading; the server must not hold the view's snapshot for it.
+func TestClientThatDoesNotRead(t *testing.T) {
+	_, b, addr := start(t, func(o *Options) { o.WriteTimeout = 50 * time.Millisecond })
+	freed := make(chan struct{})
+	b.rows = endless(t, freed)
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "GET /api/v1/views/v/scan HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	<-freed
+}
+
+// endlessReader gives the same batch for ever.
+type endlessReader struct {
+	array.RecordReader
+	batch arrow.RecordBatch
+	freed chan struct{}
+}
+
+func (r endlessReader) Next() bool                     { return true }
+func (r endlessReader) RecordBatch() arrow.RecordBatch { return r.batch }
+func (r endlessReader) Err() error                     { return nil }
+func (r endlessReader) Release()                       { close(r.freed) }
+
+func endless(t *testing.T, freed chan struct{}) *queryable.Rows {
+	t.Helper()
+	s := array.NewStringBuilder(memory.DefaultAllocator)
+	for range 1000 {
+		s.Append(strings.Repeat("x", 1000))
+	}
+	typ := sqltype.MustParse("VARCHAR")
+	batch := array.NewRecordBatch(arrow.NewSchema([]arrow.Field{typ.InsideField("s")}, nil), []arrow.Array{s.NewArray()}, 1000)
+	return &queryable.Rows{
+		Columns: []queryable.Column{{Field: sqltype.Field{Name: "s", Type: typ}}},
+		Records: endlessReader{batch: batch, freed: freed},
 	}
 }
