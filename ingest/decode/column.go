@@ -33,7 +33,7 @@ type Column struct {
 	valid []byte // bitmap; nil while there is no NULL
 	width int    // bytes of a fixed-width value
 	kids  []*Column
-	hint  [3]int // sizes to start the next batch with: data, offs, valid
+	hint  [3]int // sizes to start a batch with: data, offs, valid
 }
 
 // NewColumn returns an empty column of type t.
@@ -65,7 +65,7 @@ func (c *Column) Child(i int) *Column { return c.kids[i] }
 func (c *Column) Int(v int64) {
 	at := c.n * c.width
 	if at+8 > len(c.data) {
-		c.data = c.grow(c.data, at, at+8, &c.hint[0])
+		c.data = c.grow(c.data, at, at+8, c.hint[0])
 	}
 	switch c.width {
 	case 8:
@@ -84,7 +84,7 @@ func (c *Column) Int(v int64) {
 func (c *Column) wide(lo, hi uint64) {
 	at := c.n * 16
 	if at+16 > len(c.data) {
-		c.data = c.grow(c.data, at, at+16, &c.hint[0])
+		c.data = c.grow(c.data, at, at+16, c.hint[0])
 	}
 	binary.LittleEndian.PutUint64(c.data[at:], lo)
 	binary.LittleEndian.PutUint64(c.data[at+8:], hi)
@@ -99,7 +99,7 @@ func (c *Column) Bytes(b []byte) error {
 		return ErrFull
 	}
 	if end > len(c.data) {
-		c.data = c.grow(c.data, c.used, end, &c.hint[0])
+		c.data = c.grow(c.data, c.used, end, c.hint[0])
 	}
 	copy(c.data[c.used:end], b)
 	c.used = end
@@ -139,12 +139,12 @@ func (c *Column) Null() {
 	default:
 		at := c.n * c.width
 		if at+c.width > len(c.data) {
-			c.data = c.grow(c.data, at, at+c.width, &c.hint[0])
+			c.data = c.grow(c.data, at, at+c.width, c.hint[0])
 		}
 		clear(c.data[at : at+c.width])
 	}
 	if c.valid == nil {
-		c.valid = c.grow(nil, 0, c.n/8+1, &c.hint[2])
+		c.valid = c.grow(nil, 0, c.n/8+1, c.hint[2])
 		for i := range c.n/8 + 1 {
 			c.valid[i] = 0xff
 		}
@@ -164,7 +164,7 @@ func (c *Column) present() {
 func (c *Column) mark(ok bool) {
 	i := c.n / 8
 	if i >= len(c.valid) {
-		c.valid = c.grow(c.valid, i, i+1, &c.hint[2])
+		c.valid = c.grow(c.valid, i, i+1, c.hint[2])
 	}
 	if c.n%8 == 0 {
 		c.valid[i] = 0
@@ -182,7 +182,7 @@ func (c *Column) mark(ok bool) {
 func (c *Column) offset(end int) {
 	at := 4 * (c.n + 1)
 	if at+4 > len(c.offs) {
-		c.offs = c.grow(c.offs, at, at+4, &c.hint[1])
+		c.offs = c.grow(c.offs, at, at+4, c.hint[1])
 		clear(c.offs[:4])
 	}
 	binary.LittleEndian.PutUint32(c.offs[at:], uint32(end))
@@ -196,12 +196,11 @@ func (c *Column) offsetAt(i int) int {
 }
 
 // grow returns a block for at least want bytes that keeps the first used ones.
-func (c *Column) grow(b []byte, used, want int, hint *int) []byte {
-	n := c.mem.Allocate(max(want+want/2, *hint, 1<<smallest))
+func (c *Column) grow(b []byte, used, want, hint int) []byte {
+	n := c.mem.Allocate(max(want+want/2, hint))
 	n = n[:cap(n)]
 	copy(n, b[:min(used, len(b))])
 	c.mem.Free(b)
-	*hint = len(n)
 	return n
 }
 
@@ -287,6 +286,11 @@ func (c *Column) take() *array.Data {
 	if c.valid != nil {
 		c.mem.Free(c.valid)
 		c.valid = nil
+	}
+	// The next batch starts with room for one like this; one huge batch is
+	// forgotten after some more.
+	for i, size := range []int{max(c.n*c.width, c.used), 4 * (c.n + 1), c.n/8 + 1} {
+		c.hint[i] = max(size, c.hint[i]-c.hint[i]/4)
 	}
 	c.n, c.nulls, c.used = 0, 0, 0
 	return d

@@ -324,14 +324,22 @@ func (d *JSON) putList(n *node, raw []byte, k kind) *Error {
 	if k != kArray {
 		return d.refuse(n, raw, "an array is wanted")
 	}
+	elem := n.kids[0]
 	elems := 0
 	for i := space(raw, 1); raw[i] != ']'; {
-		end, k := d.scan.value(raw, i, 0)
-		if !n.kids[0].usual(raw[i:end], k) {
-			if err := d.put(n.kids[0], raw[i:end], k); err != nil {
-				err.Column = "[" + strconv.Itoa(elems) + "]" + err.Column
-				return err
+		var end int
+		var err *Error
+		if elem.col.typ.ID == sqltype.Struct && raw[i] == '{' {
+			end, err = d.putObject(elem, raw, i) // saves a pass over the element
+		} else {
+			end, k = d.scan.value(raw, i, 0)
+			if !elem.usual(raw[i:end], k) {
+				err = d.put(elem, raw[i:end], k)
 			}
+		}
+		if err != nil {
+			err.Column = "[" + strconv.Itoa(elems) + "]" + err.Column
+			return err
 		}
 		elems++
 		if i = space(raw, end); raw[i] == ',' {
@@ -348,23 +356,31 @@ func (d *JSON) putStruct(n *node, raw []byte, k kind) *Error {
 	if k != kObject {
 		return d.refuse(n, raw, "an object is wanted")
 	}
+	_, err := d.putObject(n, raw, 0)
+	return err
+}
+
+// putObject appends the object at i to the struct's column and answers where it
+// ends.
+func (d *JSON) putObject(n *node, raw []byte, i int) (int, *Error) {
 	base := len(d.found)
 	for range n.kids {
 		d.found = append(d.found, span{})
 	}
+	end := d.findFields(n, raw, i, base)
 	err := d.putFields(n, raw, base)
 	d.found = d.found[:base]
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return full(n.col.Nested())
+	return end, full(n.col.Nested())
 }
 
-// putFields finds the struct's fields in the object and appends to each of its
-// columns; where they are stands in d.found from base on.
-func (d *JSON) putFields(n *node, raw []byte, base int) *Error {
+// findFields notes from d.found[base] on where the values of the struct's fields
+// are in the object at i.
+func (d *JSON) findFields(n *node, raw []byte, i, base int) int {
 	next := 0
-	for i := space(raw, 1); raw[i] != '}'; {
+	for i = space(raw, i+1); raw[i] != '}'; {
 		at, col, exact := i, next, true
 		if next < len(n.kids) && n.kids[next].standsAt(raw, i) {
 			at = space(raw, i+len(n.kids[next].key))
@@ -382,6 +398,11 @@ func (d *JSON) putFields(n *node, raw []byte, base int) *Error {
 			i = space(raw, i+1)
 		}
 	}
+	return i + 1
+}
+
+// putFields appends what findFields found to the columns of the struct's fields.
+func (d *JSON) putFields(n *node, raw []byte, base int) *Error {
 	for i, kid := range n.kids {
 		s := d.found[base+i]
 		err := s.conflict()
@@ -448,9 +469,6 @@ func (d *JSON) putMap(n *node, raw []byte, k kind) *Error {
 		if err == nil {
 			err = d.put(val, raw[at:end], k)
 		}
-		if err == nil && key.col.repeated(first) {
-			err = refuse("key twice")
-		}
 		if err != nil {
 			err.Column = "[" + clip(quoted) + "]" + err.Column
 			return err
@@ -459,15 +477,26 @@ func (d *JSON) putMap(n *node, raw []byte, k kind) *Error {
 			i = space(raw, i+1)
 		}
 	}
+	if key.col.repeats(first) {
+		return d.refuse(n, raw, "a key stands twice in the object")
+	}
 	return full(n.col.Nested())
 }
 
-// repeated says whether the last value equals one from first on.
-func (c *Column) repeated(first int) bool {
-	last := c.at(c.n - 1)
-	for i := first; i < c.n-1; i++ {
-		if bytes.Equal(c.at(i), last) {
-			return true
+// repeats says whether two of the values from first on are equal.
+func (c *Column) repeats(first int) bool {
+	if c.n-first > 16 {
+		seen := make(map[string]bool, c.n-first)
+		for i := first; i < c.n; i++ {
+			seen[string(c.at(i))] = true
+		}
+		return len(seen) < c.n-first
+	}
+	for i := first; i < c.n; i++ {
+		for j := first; j < i; j++ {
+			if bytes.Equal(c.at(i), c.at(j)) {
+				return true
+			}
 		}
 	}
 	return false

@@ -21,7 +21,11 @@ type Pool struct {
 // mallocator) where batches go to DuckDB.
 func NewPool(mem memory.Allocator) *Pool { return &Pool{mem: mem} }
 
-const smallest = 6 // log2 of the smallest size: a cache line
+// The log2 of the smallest size, a cache line, and of the largest that is kept.
+const (
+	smallest = 6
+	largest  = 26
+)
 
 func class(size int) int { return max(smallest, bits.Len(uint(max(size, 1)-1))) }
 
@@ -57,8 +61,7 @@ func (p *Pool) Free(b []byte) {
 	}
 	b = b[:cap(b)]
 	p.mu.Lock()
-	if !p.closed {
-		c := class(len(b))
+	if c := class(len(b)); !p.closed && c <= largest {
 		p.free[c] = append(p.free[c], b)
 		b = nil
 	}

@@ -168,7 +168,11 @@ func (s *scanner) str(b []byte, i int) (int, kind) {
 		w := binary.LittleEndian.Uint64(b[j:])
 		high |= w
 		if m := special(w); m != 0 {
-			return s.closing(b, i, j+bits.TrailingZeros64(m)/8, high)
+			j += bits.TrailingZeros64(m) / 8
+			if b[j] == '"' && high&highs == 0 {
+				return j + 1, kString
+			}
+			return s.closing(b, i, j, high)
 		}
 		j += 8
 	}
