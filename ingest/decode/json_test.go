@@ -210,6 +210,7 @@ func TestValues(t *testing.T) {
 		{"TIMESTAMP", `""`, "!want YYYY-MM-DD"},
 		{"TIMESTAMP", `"infinity"`, "!infinity is no point in time"},
 		{"TIMESTAMP", `1707225270445`, "!a number has no unit: declare the column BIGINT"},
+		{"TIMESTAMP", `1.7e12`, "!a number has no unit: declare the column BIGINT"},
 		{"TIMESTAMP", `"1969-12-31T23:59:59.999999"`, "1969-12-31T23:59:59.999999"},
 		{"TIMESTAMP", `"1969-12-31T23:59:59.9999999"`, "1969-12-31T23:59:59.999999"},
 		{"TIMESTAMP", `"1970-01-01T00:00:00+01:00"`, "1969-12-31T23:00:00"},

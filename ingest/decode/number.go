@@ -1,45 +1,6 @@
 package decode
 
-import (
-	"encoding/binary"
-	"math"
-	"math/bits"
-	"strconv"
-	"unsafe"
-
-	"weir/state/sqltype"
-)
-
-// u128 is an unsigned integer of 128 bits.
-type u128 struct{ hi, lo uint64 }
-
-func (u u128) less(v u128) bool { return u.hi < v.hi || u.hi == v.hi && u.lo < v.lo }
-
-// mulAdd is u*m+a; false when that passes 128 bits.
-func (u u128) mulAdd(m, a uint64) (u128, bool) {
-	h1, lo := bits.Mul64(u.lo, m)
-	over, hi := bits.Mul64(u.hi, m)
-	hi, c1 := bits.Add64(hi, h1, 0)
-	lo, c2 := bits.Add64(lo, a, 0)
-	hi, c3 := bits.Add64(hi, 0, c2)
-	return u128{hi, lo}, over == 0 && c1 == 0 && c3 == 0
-}
-
-// neg is the two's complement.
-func (u u128) neg() u128 {
-	lo, borrow := bits.Sub64(0, u.lo, 0)
-	hi, _ := bits.Sub64(0, u.hi, borrow)
-	return u128{hi, lo}
-}
-
-// pow10 is 10^n for n up to 38.
-func pow10(n int) u128 {
-	u := u128{0, 1}
-	for range n {
-		u, _ = u.mulAdd(10, 0)
-	}
-	return u
-}
+import "encoding/binary"
 
 // scaled is the number of a text times 10^scale, as a sign and a magnitude.
 type scaled struct {
@@ -144,41 +105,6 @@ func eight(w uint64) uint64 {
 	return (w*10000 + w>>32) & 0xFFFFFFFF
 }
 
-// limits are the largest magnitudes of a column's type on each side of zero.
-type limits struct {
-	below, above u128
-	min, max     int64 // the same where they fit
-}
-
-func limitsOf(t sqltype.Type) limits {
-	var l limits
-	switch t.ID {
-	case sqltype.TinyInt, sqltype.SmallInt, sqltype.Integer, sqltype.BigInt:
-		l.below = u128{0, 1 << (8<<(t.ID-sqltype.TinyInt) - 1)}
-		l.above = u128{0, l.below.lo - 1}
-	case sqltype.UTinyInt, sqltype.USmallInt, sqltype.UInteger, sqltype.UBigInt:
-		l.above = u128{0, math.MaxUint64 >> (64 - 8<<(t.ID-sqltype.UTinyInt))}
-	case sqltype.HugeInt:
-		l.below = u128{1 << 63, 0}
-		l.above = u128{1<<63 - 1, math.MaxUint64}
-	case sqltype.UHugeInt:
-		l.above = u128{math.MaxUint64, math.MaxUint64}
-	case sqltype.Decimal:
-		p := pow10(int(t.Width))
-		lo, borrow := bits.Sub64(p.lo, 1, 0)
-		l.above = u128{p.hi - borrow, lo}
-		l.below = l.above
-	}
-	l.min, l.max = math.MinInt64, math.MaxInt64
-	if l.below.hi == 0 && l.below.lo <= 1<<63 {
-		l.min = int64(-l.below.lo)
-	}
-	if l.above.hi == 0 && l.above.lo <= math.MaxInt64 {
-		l.max = int64(l.above.lo)
-	}
-	return l
-}
-
 // integer appends a number to a column of integers; the answer is a refusal.
 func (n *node) integer(t []byte, k kind) string {
 	if k == kInt && len(t) <= 18 {
@@ -273,60 +199,4 @@ func (n *node) exact(v scaled, ok bool) string {
 		n.col.Int(int64(v.mag.lo))
 	}
 	return ""
-}
-
-// float appends a number to a FLOAT or DOUBLE column, correctly rounded.
-func (n *node) float(t []byte, k kind) string {
-	if n.col.width == 8 {
-		if v, ok := shortFloat(t); ok {
-			n.col.float(v)
-			return ""
-		}
-	}
-	// The string lives for the call alone; its grammar was checked.
-	v, err := strconv.ParseFloat(unsafe.String(&t[0], len(t)), 8*n.col.width)
-	if err != nil {
-		return "out of range"
-	}
-	n.col.float(v)
-	return ""
-}
-
-var exactPowers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
-
-// shortFloat reads numbers of at most 15 digits without an exponent: digits and
-// power of ten are exact doubles then, so one division rounds correctly.
-func shortFloat(t []byte) (float64, bool) {
-	if len(t) > 16 {
-		return 0, false
-	}
-	i, neg := 0, t[0] == '-'
-	if neg {
-		i = 1
-	}
-	var v int64
-	n, point := 0, -1
-	for ; i < len(t); i++ {
-		if t[i] == '.' {
-			point = n
-			continue
-		}
-		d := t[i] - '0'
-		if d > 9 {
-			return 0, false
-		}
-		v = v*10 + int64(d)
-		n++
-	}
-	if n > 15 {
-		return 0, false
-	}
-	f := float64(v)
-	if point >= 0 {
-		f /= exactPowers[n-point]
-	}
-	if neg {
-		f = -f
-	}
-	return f, true
 }
