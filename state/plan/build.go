@@ -226,13 +226,15 @@ func (b *builder) keyType(k node, t sqltype.Type) error {
 		}
 		return b.errorAt(k, fmt.Sprintf("a key of type %s is not supported: %s within another type", t, u), hint)
 	}
-	if contains(k, isCollate) {
+	if _, text := t.Find(isText); text && contains(k, isCollate) {
 		return b.errorAt(k, "a key with a collation is not supported: which spelling a group shows would follow arrival", "group by lower(...)")
 	}
 	return nil
 }
 
 func isCollate(n node) bool { return str(n, "class") == "COLLATE" }
+
+func isText(t sqltype.Type) bool { return t.ID == sqltype.Varchar }
 
 // addCalls binds the aggregates and adds their accumulators.
 func (b *builder) addCalls() error {
@@ -266,8 +268,10 @@ func (b *builder) addCalls() error {
 }
 
 func (b *builder) bind(c *call, types []sqltype.Type, args []string) error {
-	if (c.spec.Name == "min" || c.spec.Name == "max") && contains(c.node, isCollate) {
-		return b.errorAt(c.node, c.spec.Name+" by a collation is not supported", "use "+c.spec.Name+"(lower(...))")
+	if len(types) == 1 && (c.spec.Name == "min" || c.spec.Name == "max") && contains(list(c.node, "children")[0], isCollate) {
+		if _, text := types[0].Find(isText); text {
+			return b.errorAt(c.node, c.spec.Name+" by a collation is not supported", "use "+c.spec.Name+"(lower(...))")
+		}
 	}
 	bound, err := c.spec.Bind(types)
 	if err != nil {
