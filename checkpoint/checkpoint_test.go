@@ -132,7 +132,7 @@ func TestSlotsAndColumns(t *testing.T) {
 		}
 	}
 	tab := table(t, open(t, fsys, m.Checkpoint), "REVENUE_BY_CITY")
-	for range 60 {
+	for range 20 {
 		from := r.IntN(state.Slots)
 		to := from + 1 + r.IntN(state.Slots-from)
 		a, _ := slices.BinarySearch(slots, from)

@@ -39,7 +39,7 @@ func put(t *testing.T, fsys vfs.FS, name string, b []byte) {
 // and never another value or a panic.
 func TestDamage(t *testing.T) {
 	r, f, fsys := rng(t), newFake(), vfs.NewMem()
-	f.add(r, revenue(), 300, 50, true)
+	f.add(r, revenue(), 100, 50, true)
 	m := write(t, fsys, f)
 	root := Path(fsys, dir, 1)
 	for _, name := range []string{ManifestName, m.Views[0].File.Name, quarantineFile} {
@@ -63,14 +63,14 @@ func TestDamage(t *testing.T) {
 					t.Fatalf("%s at %d: the error does not name the file: %v", what, at, err)
 				}
 			}
-			for range 1200 {
+			for range 800 {
 				b := append([]byte{}, good...)
 				at := r.IntN(len(b))
 				b[at] ^= 1 << r.IntN(8)
 				try("bit flipped", at, b)
 			}
-			for at := range len(good) { // every one of the last bytes, where the footer is
-				if at >= 256 && at < len(good)-256 && r.IntN(len(good)/200+1) > 0 {
+			for at := range len(good) { // each of the first and last lengths, and some between
+				if at >= 64 && at < len(good)-128 && r.IntN(len(good)/100+1) > 0 {
 					continue
 				}
 				try("cut", at, good[:at])

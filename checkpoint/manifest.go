@@ -46,6 +46,8 @@ type Manifest struct {
 	Writer        string     `json:"writer"`
 	Slots         int        `json:"slots"`
 	BasedOn       *BasedOn   `json:"based_on"` // nil when it shares no file
+	NextID        uint32     `json:"next_id"`  // of sources and views: ids are never given again
+	NextCursor    uint32     `json:"next_cursor"`
 	Sources       []Source   `json:"sources"`
 	Cursors       []Cursor   `json:"cursors"`
 	Views         []View     `json:"views"`

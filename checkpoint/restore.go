@@ -63,11 +63,15 @@ func (c *Checkpoint) dump(ctx context.Context) (_ state.Dump, done func(), err e
 			done()
 		}
 	}()
-	d := state.Dump{Epoch: m.Epoch, Positions: map[state.CursorID][]state.Position{}}
+	d := state.Dump{
+		Epoch: m.Epoch, NextID: m.NextID, NextCursor: m.NextCursor,
+		Positions: map[state.CursorID][]state.Position{}, Records: map[state.CursorID]int64{}, RefusedCounts: map[state.SourceID]state.RefusedCount{},
+	}
 	for _, s := range m.Sources {
 		d.Sources = append(d.Sources, state.Source{ID: state.SourceID(s.ID), Name: s.Name, SQL: s.SQL, Columns: s.Columns, Options: s.Options, Cursor: state.CursorID(s.Cursor)})
 	}
 	for _, cur := range m.Cursors {
+		d.Records[state.CursorID(cur.ID)] = cur.Records
 		if d.Positions[state.CursorID(cur.ID)], err = positionsTo(cur.Positions); err != nil {
 			return d, nil, err
 		}
@@ -88,6 +92,13 @@ func (c *Checkpoint) dump(ctx context.Context) (_ state.Dump, done func(), err e
 	}
 	for _, q := range m.Queries {
 		d.Queries = append(d.Queries, state.Query{Name: q.Name, SQL: q.SQL, Select: q.Select, Columns: q.Columns})
+	}
+	for _, q := range m.Quarantine.Sources {
+		n := state.RefusedCount{Total: q.Total, Kept: q.Kept, ByView: map[state.ViewID]int64{}}
+		for v, k := range q.ByView {
+			n.ByView[state.ViewID(v)] = k
+		}
+		d.RefusedCounts[state.SourceID(q.Source)] = n
 	}
 	if d.Refused, err = c.Refused(ctx); err != nil {
 		return d, nil, err

@@ -38,6 +38,11 @@ type Options struct {
 	Mem memory.Allocator
 	// Now is the clock, time.Now when nil.
 	Now func() time.Time
+	// Rest makes room for ingest: after each batch Write rests that many times as
+	// long as the batch took, so 1 leaves it half of a processor. 0 is no rest.
+	// (A thread of low priority would not do: it would keep Go's collector, and
+	// with it everybody, waiting.)
+	Rest float64
 	// Writer names the program in the manifest, for people.
 	Writer string
 }
@@ -48,10 +53,9 @@ type Options struct {
 // leftover for [Sweep].
 //
 // The file of a view that stands where it stood in the newest checkpoint is
-// hard-linked from there. A few batches are in memory at a time, and the work is
-// done on a thread of low priority. One Write at a time in a directory; the
-// caller keeps snap open until it returns.
-func Write(ctx context.Context, fsys vfs.FS, dir string, snap Snapshot, fin Finalizer, o Options) (m *Manifest, err error) {
+// hard-linked from there. A few batches are in memory at a time. One Write at a
+// time in a directory; the caller keeps snap open until it returns.
+func Write(ctx context.Context, fsys vfs.FS, dir string, snap Snapshot, fin Finalizer, o Options) (*Manifest, error) {
 	if o.Mem == nil {
 		o.Mem = memory.DefaultAllocator
 	}
@@ -59,8 +63,7 @@ func Write(ctx context.Context, fsys vfs.FS, dir string, snap Snapshot, fin Fina
 		o.Now = time.Now
 	}
 	w := &writer{fs: fsys, dir: dir, snap: snap, fin: fin, o: o}
-	background(func() { m, err = w.write(ctx) })
-	return m, err
+	return w.write(ctx)
 }
 
 type writer struct {
@@ -149,7 +152,7 @@ func (w *writer) manifest(id uint64) *Manifest {
 	m := &Manifest{
 		Format: formatName, FormatVersion: FormatVersion,
 		Checkpoint: id, Epoch: w.snap.Epoch(), Created: w.o.Now().UTC().Truncate(time.Microsecond), Writer: w.o.Writer,
-		Slots:   state.Slots,
+		Slots: state.Slots, NextID: cat.NextID, NextCursor: cat.NextCursor,
 		Sources: []Source{}, Cursors: []Cursor{}, Views: []View{}, Queries: []Query{},
 		Quarantine: Quarantine{Sources: []QuarantineCount{}, Columns: quarantineColumns()},
 	}
@@ -271,18 +274,35 @@ func (w *writer) scan(ctx context.Context, v *View, rows *fileRows, out *arrowWr
 		return err
 	}
 	defer r.Release()
+	began := time.Now()
 	return gather(w.o.Mem, r, func(rec arrow.RecordBatch) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+		defer func() { began = time.Now() }()
 		file, slots, err := rows.convert(ctx, rec)
 		if err != nil {
 			return err
 		}
 		defer file.Release()
 		defer slots.Release()
-		return out.Write(file, slots)
+		if err := out.Write(file, slots); err != nil {
+			return err
+		}
+		return rest(ctx, time.Duration(w.o.Rest*float64(time.Since(began))))
 	})
+}
+
+// rest waits, or until ctx ends.
+func rest(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // gather calls f with the rows of r in batches of batchRows, unless they are
