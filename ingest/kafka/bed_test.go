@@ -33,8 +33,13 @@ type bed struct {
 // bubble runs f with a bed whose time is virtual.
 func bubble(t *testing.T, f func(*bed), opts ...kfake.Opt) {
 	t.Helper()
+	bubbleOn(t, new(kfake.VirtualNetwork), f, opts...)
+}
+
+func bubbleOn(t *testing.T, net *kfake.VirtualNetwork, f func(*bed), opts ...kfake.Opt) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bed{T: t, net: new(kfake.VirtualNetwork)}
+		b := &bed{T: t, net: net}
 		b.start(opts...)
 		f(b)
 	})
