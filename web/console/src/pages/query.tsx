@@ -107,6 +107,7 @@ export function QueryPage() {
   const running = current.state === 'running'
   return (
     <div class="query">
+      <h1 class="off-screen">Query</h1>
       {side && <Catalog insert={(t) => editor.current?.insert(t)} open={open} />}
       <div class="work">
         <TabStrip side={side} toggleSide={() => { setSide(!side); save('side', !side) }} closed={(id) => { editor.current?.forget(id); dropRun(id) }} />

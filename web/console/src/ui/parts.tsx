@@ -77,7 +77,7 @@ export function Menu(p: Children & { label: string; icon?: keyof typeof paths; d
   }
   const key = (e: KeyboardEvent) => {
     const all = [...(box.current?.querySelectorAll<HTMLElement>('[role=menuitem]') ?? [])]
-    const i = all.indexOf(e.target as HTMLElement)
+    const i = all.indexOf(document.activeElement as HTMLElement)
     const to = { ArrowDown: i + 1, ArrowUp: i - 1, Home: 0, End: -1 }[e.key]
     if (to !== undefined) all.at(to % all.length)?.focus()
     else if (e.key === 'Escape') close()

@@ -1,0 +1,483 @@
+// The console in a browser, over a made-up appliance with the real content security policy.
+
+import { readFile } from 'node:fs/promises'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { Browser } from 'playwright-core'
+import { evil, Fake } from '../fake/server.mjs'
+import { Bench, launch } from './bench.ts'
+
+let browser: Browser
+let fake: Fake
+let url: string
+let b: Bench
+
+beforeAll(async () => void (browser = await launch()))
+afterAll(() => browser.close())
+beforeEach(async () => {
+  fake = new Fake()
+  url = await fake.listen()
+})
+afterEach(async () => {
+  await b.close()
+  await fake.close()
+})
+
+const open = async (options = {}, path = '') => {
+  b = await Bench.open(browser, url, options, path)
+  await b.ready()
+}
+
+describe('queries', () => {
+  test('a first visit finds a query that runs, and a stamp on the result', async () => {
+    await open()
+    await expect.poll(() => b.text()).toContain('FROM revenue_by_city')
+    await b.page.getByRole('button', { name: /^Run/ }).click()
+    await expect.poll(() => b.cell(0, 0).textContent()).toBe('Paris')
+    expect(fake.queries).toEqual(['SELECT * FROM revenue_by_city\nORDER BY revenue DESC LIMIT 100'])
+    expect(Number((await b.stamp('epoch').textContent())!.replace(/\D/g, ''))).toBeGreaterThan(18_000)
+    expect(await b.stamp('rows').textContent()).toBe('12')
+    expect(await b.stamp('time').textContent()).toMatch(/ms|s/)
+    await expect.poll(() => b.stamp('data').textContent()).toMatch(/old$/)
+    await expect.poll(() => b.stamp('answered').textContent()).toMatch(/epochs? behind/)
+  })
+
+  test('every digit, NULL and the empty text apart, control characters shown', async () => {
+    await open()
+    await b.run('SELECT * FROM types')
+    await expect.poll(() => b.cell(0, 0).textContent()).toBe('9223372036854775807')
+    expect(await b.cell(1, 0).textContent()).toBe('-9223372036854775808')
+    expect(await b.cell(0, 1).textContent()).toBe('170141183460469231731687303715884105727')
+    expect(await b.cell(2, 3).getAttribute('class')).toContain('is-null')
+    expect(await b.cell(1, 3).getAttribute('class')).toContain('is-empty')
+    expect(await b.cell(3, 3).textContent()).toBe('tab⇥here⏎line⟨U+0000⟩nul')
+  })
+
+  test('the statement at the cursor runs, or the selection', async () => {
+    await open()
+    await b.write('SELECT 1;\nSELECT 22;\nSELECT 333')
+    await b.page.keyboard.press('ArrowUp')
+    await b.page.keyboard.press('Control+Enter')
+    await expect.poll(() => b.cell(0, 0).textContent()).toBe('22')
+    await b.page.keyboard.press('Control+Home')
+    await b.page.keyboard.press('Shift+ArrowDown')
+    await b.page.keyboard.press('Control+Enter')
+    await expect.poll(() => b.cell(0, 0).textContent()).toBe('1')
+  })
+
+  test('an error is marked where it is, after characters of many bytes too', async () => {
+    await open()
+    await b.run("SELECT 1;\nSELECT 'é東😀',\n  boom")
+    await expect.poll(() => b.editor.locator('.cm-lintRange-error').textContent()).toBe('boom')
+    const alert = b.page.getByRole('alert')
+    await expect.poll(() => alert.textContent()).toContain('Referenced column "boom" not found')
+    await alert.getByRole('button', { name: 'line 3, column 3' }).click()
+    await b.page.keyboard.insertText('x')
+    expect(await b.text()).toContain('  xboom')
+  })
+
+  test('Escape cancels here and on the server; so does the button', async () => {
+    await open()
+    await b.run('SELECT slow')
+    await b.page.getByRole('button', { name: /^Cancel/ }).waitFor()
+    await expect.poll(() => fake.running.size).toBe(1)
+    await b.page.keyboard.press('Escape')
+    await b.page.getByText('Cancelled').waitFor()
+    await expect.poll(() => fake.cancelled.length).toBe(1)
+    await expect.poll(() => fake.running.size).toBe(0)
+    await b.page.keyboard.press('Control+Enter')
+    await b.page.getByRole('button', { name: /^Cancel/ }).click()
+    await expect.poll(() => fake.cancelled.length).toBe(2)
+    expect(fake.cancelled[0]).toMatch(/^[0-9a-f]{32}$/)
+  })
+
+  test('a cut result says so, and its last row can be reached', async () => {
+    await open()
+    await b.run('SELECT * FROM big')
+    await b.page.getByText(/^Cut at/).waitFor()
+    expect((await b.stamp('rows').textContent())!.replace(/\s/g, '')).toBe('20000+')
+    await b.page.locator('.grid').focus()
+    await b.page.keyboard.press('Control+End')
+    await expect.poll(() => b.cell(19_999, 30).textContent()).toBe('2857.0')
+    expect(await b.page.locator('.grid-body [role=row]').count()).toBeLessThan(60)
+    await b.page.keyboard.press('Control+Home')
+    await expect.poll(() => b.cell(0, 0).textContent()).toBe('0')
+  })
+
+  test('completion knows the columns', async () => {
+    await open()
+    await b.write('SELECT * FROM revenue_by_city WHERE ')
+    await b.page.keyboard.type('rev')
+    const list = b.page.getByRole('listbox')
+    await list.waitFor()
+    expect(await list.getByRole('option').first().textContent()).toBe('revenueDECIMAL(38,2)')
+    await expect.poll(async () => {
+      if (await list.isVisible()) await b.page.keyboard.press('Tab') // a list that has just opened takes no key yet
+      return b.text()
+    }).toBe('SELECT * FROM revenue_by_city WHERE revenue')
+  })
+
+  test('cells are copied as TSV, sorted as shown', async () => {
+    await open({ permissions: ['clipboard-read', 'clipboard-write'] })
+    await b.run('SELECT * FROM types')
+    await b.cell(0, 3).click()
+    await b.page.keyboard.press('Shift+ArrowDown')
+    await b.page.keyboard.press('Shift+ArrowRight')
+    await b.page.keyboard.press('Control+c')
+    const copied = () => b.page.evaluate(() => navigator.clipboard.readText())
+    await expect.poll(copied).toBe('plain\ttrue\n""\tfalse')
+    await b.page.getByRole('columnheader', { name: 'BIGINT' }).click()
+    await expect.poll(() => b.cell(0, 0).textContent()).toBe('-9223372036854775808')
+    await b.page.getByRole('button', { name: 'Copy' }).click()
+    await b.page.getByRole('menuitem', { name: /^Everything/ }).click()
+    await expect.poll(async () => (await copied()).split('\n')[1]?.split('\t')[0]).toBe('-9223372036854775808')
+  })
+
+  test('an export is the server\'s own, under the name of its epoch', async () => {
+    await open()
+    await b.run('SELECT 7')
+    await b.cell(0, 0).waitFor()
+    await b.page.getByRole('button', { name: 'Export' }).click()
+    const [download] = await Promise.all([b.page.waitForEvent('download'), b.page.getByRole('menuitem', { name: /^CSV ?exact/ }).click()])
+    expect(download.suggestedFilename()).toMatch(/^weir-epoch-\d+\.csv$/)
+    expect(await readFile(await download.path(), 'utf8')).toBe('7\n7\n')
+  })
+
+  test('a value is shown whole', async () => {
+    await open()
+    await b.run('SELECT * FROM types')
+    await b.cell(0, 5).dblclick()
+    const dialog = b.page.getByRole('dialog')
+    await expect.poll(() => dialog.locator('pre').textContent()).toBe('[\n  "a",\n  "b"\n]')
+    await b.page.keyboard.press('Escape')
+    expect(await dialog.count()).toBe(0)
+  })
+
+  test('a result can be a chart', async () => {
+    await open()
+    await b.run('SELECT * FROM orders_by_minute')
+    await b.page.getByRole('button', { name: 'Chart' }).click()
+    await b.page.getByRole('img', { name: 'Line chart of orders, revenue by minute' }).waitFor()
+    await b.audit('chart')
+  })
+})
+
+describe('live', () => {
+  test('follows the commits, flashes what changed, stops when told', async () => {
+    await open()
+    fake.ticking = false
+    await b.run('SELECT * FROM revenue_by_city')
+    await b.cell(0, 0).waitFor()
+    const live = b.page.getByRole('switch', { name: 'Live' })
+    await live.click()
+    await expect.poll(() => fake.events.size).toBe(1)
+    const before = fake.queries.length
+    fake.tick()
+    await expect.poll(() => fake.queries.length).toBe(before + 1)
+    const changed = fake.epoch % 12
+    await expect.poll(() => b.cell(changed, 1).getAttribute('class')).toMatch(/changed up/)
+    await expect.poll(() => b.stamp('epoch').textContent()).toContain(String(fake.epoch % 1000))
+    await live.click()
+    await expect.poll(() => fake.events.size).toBe(0)
+    fake.tick()
+    const shown = b.page.locator('.pulse .epoch')
+    for (let i = 0; i < 2; i++) {
+      await expect.poll(async () => (await shown.textContent())!.replace(/\D/g, ''), { timeout: 5000 }).toBe(String(fake.epoch))
+      fake.tick()
+    }
+    expect(fake.queries.length).toBe(before + 1)
+  })
+
+  test('without the event stream the status is enough', async () => {
+    await open()
+    fake.ticking = false
+    await b.page.route('**/api/v1/events', (r) => r.abort())
+    await b.run('SELECT * FROM revenue_by_city')
+    await b.page.getByRole('switch', { name: 'Live' }).click()
+    await b.cell(0, 0).waitFor()
+    const before = fake.queries.length
+    fake.tick()
+    await expect.poll(() => fake.queries.length, { timeout: 4000 }).toBe(before + 1)
+  })
+
+  test('is paused while the page is hidden', async () => {
+    await open()
+    await b.run('SELECT * FROM revenue_by_city')
+    await b.page.getByRole('switch', { name: 'Live' }).click()
+    await expect.poll(() => fake.events.size).toBe(1)
+    const hide = (state: string) => b.page.evaluate((s) => {
+      Object.defineProperty(document, 'visibilityState', { value: s, configurable: true })
+      document.dispatchEvent(new Event('visibilitychange'))
+    }, state)
+    await hide('hidden')
+    await expect.poll(() => fake.events.size).toBe(0)
+    let epoch = fake.epoch
+    await expect.poll(() => fake.epoch).toBeGreaterThan(epoch + 1) // a run that was on its way has come by then
+    const before = fake.queries.length
+    epoch = fake.epoch
+    await expect.poll(() => fake.epoch, { timeout: 5000 }).toBeGreaterThan(epoch + 4)
+    expect(fake.queries.length).toBe(before)
+    await hide('visible')
+    await expect.poll(() => fake.queries.length).toBeGreaterThan(before)
+  })
+
+  test('only what reads can be live', async () => {
+    await open()
+    await b.write('CREATE VIEW x AS SELECT 1')
+    await b.page.getByRole('switch', { name: 'Live' }).click()
+    await b.page.getByText('there is none at the cursor').waitFor()
+    expect(fake.queries).toEqual([])
+  })
+})
+
+describe('nothing is lost', () => {
+  test('drafts, tabs and history survive a reload', async () => {
+    await open()
+    await b.run('SELECT 1 -- mine')
+    await b.cell(0, 0).waitFor()
+    await b.page.getByRole('button', { name: 'New query' }).click()
+    await b.write('SELECT 2 -- typed, never run')
+    await b.page.reload()
+    await b.ready()
+    expect(await b.text()).toBe('SELECT 2 -- typed, never run')
+    await b.page.getByRole('tab', { name: 'Query 1' }).click()
+    await expect.poll(() => b.text()).toBe('SELECT 1 -- mine')
+    await b.page.getByRole('button', { name: 'History' }).click()
+    await b.page.getByRole('dialog').getByText('SELECT 1').click()
+    await b.page.getByRole('tab', { name: 'Query 3' }).waitFor()
+    expect(fake.queries.length).toBe(1)
+  })
+
+  test('fast typing arrives as it was typed', async () => {
+    await open()
+    await b.write('')
+    const sql = "select city, count(*) from nowhere where x = 1 and y = 2"
+    await b.page.keyboard.type(sql)
+    expect(await b.text()).toBe(sql)
+    expect(await b.page.evaluate(() => Object.entries(localStorage).filter(([k]) => k.startsWith('weir.draft.')).map(([, v]) => JSON.parse(v)))).toEqual([sql])
+  })
+
+  test('a closed tab comes back', async () => {
+    await open()
+    await b.write('SELECT 42')
+    await b.page.getByRole('button', { name: 'Close' }).click()
+    await expect.poll(() => b.text()).not.toContain('42')
+    await b.page.getByRole('button', { name: 'Undo' }).click()
+    await expect.poll(() => b.text()).toBe('SELECT 42')
+  })
+
+  test('a link fills the editor and runs nothing', async () => {
+    await open({}, '#/query?sql=' + encodeURIComponent('SELECT 99'))
+    await expect.poll(() => b.text()).toBe('SELECT 99')
+    expect(fake.queries).toEqual([])
+    expect(new URL(b.page.url()).hash).toBe('#/query')
+  })
+
+  test('a lost connection is said, and found again', async () => {
+    await open()
+    fake.down = true
+    await b.page.getByText('Connection to Weir lost.').waitFor()
+    fake.down = false
+    await b.page.getByRole('button', { name: 'Try now' }).click()
+    await expect.poll(() => b.page.getByText('Connection to Weir lost.').count()).toBe(0)
+  })
+})
+
+describe('pages', () => {
+  test('views: figures, one click to query, look-up of a group', async () => {
+    await open()
+    await b.page.getByRole('link', { name: /^Views/ }).click()
+    const row = b.page.getByRole('row', { name: /views_by_path/ })
+    await row.waitFor()
+    expect((await row.textContent())!.replace(/\s/g, '')).toContain('backfillingpage_views')
+    await b.page.getByRole('link', { name: 'revenue_by_city' }).click()
+    await b.page.getByLabel(/^city/).fill('Paris')
+    await b.page.getByRole('button', { name: 'Look up' }).click()
+    await b.page.locator('.found').getByText('53.57').waitFor()
+    await b.page.getByLabel(/^city/).fill('Atlantis')
+    await b.page.getByRole('button', { name: 'Look up' }).click()
+    await b.page.getByText('There is no such group.').waitFor()
+    await b.page.getByRole('button', { name: 'Query it' }).click()
+    await expect.poll(() => b.cell(0, 0).textContent()).toBe('Paris')
+  })
+
+  test('sources: lag per partition, and what was refused', async () => {
+    await open({}, '#/sources/orders')
+    await b.page.getByRole('heading', { name: 'Partitions' }).waitFor()
+    await b.page.getByRole('button', { name: 'Quarantine (3)' }).click()
+    const dialog = b.page.getByRole('dialog')
+    await dialog.getByText('could not convert "twelve"').waitFor()
+    await dialog.getByText('{"order_id": 77, "city": "Paris", "amount": "twelve"}').waitFor()
+    await dialog.getByText('ff fe 00 41').waitFor()
+  })
+
+  test('checkpoints: list, take one, query one', async () => {
+    await open({}, '#/checkpoints')
+    await b.page.getByRole('row', { name: /^42/ }).waitFor()
+    await b.page.getByRole('button', { name: 'Take a checkpoint' }).click()
+    await b.page.getByRole('row', { name: /^43/ }).waitFor()
+    await b.page.getByRole('button', { name: 'Query version 42' }).click()
+    await expect.poll(() => fake.queries.at(-1)).toBe('SELECT * FROM revenue_by_city AT (VERSION => 42) LIMIT 100')
+  })
+
+  test('empty: each page says what to do next', async () => {
+    fake.empty = true
+    fake.checkpoints = []
+    await open()
+    await expect.poll(() => b.text()).toContain('CREATE SOURCE')
+    for (const [page, want] of [['views', 'No view yet'], ['sources', 'No source yet'], ['checkpoints', 'No checkpoint yet']] as const) {
+      await b.page.goto(url + '#/' + page)
+      await b.page.getByRole('heading', { name: want }).waitFor()
+      await b.audit('empty ' + page)
+    }
+  })
+})
+
+describe('hostile data stays text', () => {
+  test('in names, types, values, errors and payloads', async () => {
+    await open()
+    await b.run('SELECT * FROM xss')
+    await expect.poll(() => b.cell(0, 0).textContent()).toBe(evil)
+    expect(await b.cell(1, 1).textContent()).toBe('⟨U+202E⟩evil⟨U+202C⟩')
+    expect(await b.page.getByRole('columnheader').nth(1).textContent()).toContain(evil)
+    await b.cell(0, 0).dblclick()
+    await b.page.getByRole('dialog').waitFor()
+    await b.page.keyboard.press('Escape')
+    await b.run('SELECT boom')
+    await b.page.getByText(evil).first().waitFor()
+    await b.editor.locator('.cm-lintRange-error').hover()
+    await b.page.locator('.cm-tooltip').getByText(evil).waitFor()
+    await b.page.getByRole('button', { name: 'History' }).click()
+    await b.page.getByRole('dialog').getByText(evil).waitFor()
+    await b.page.keyboard.press('Escape')
+    await b.page.goto(url + '#/views/' + encodeURIComponent('sessions by user'))
+    await b.page.getByText(`the topic was recreated ${evil}`).waitFor()
+    await b.page.goto(url + '#/sources/orders')
+    await b.page.getByRole('button', { name: 'Quarantine (3)' }).click()
+    await b.page.getByText(`{"city": ${evil}`).waitFor()
+    expect(await b.page.locator('img').count()).toBe(0)
+    expect(await b.page.title()).not.toContain('owned')
+  })
+})
+
+describe('log-in', () => {
+  test('by the link that was printed, which leaves the address', async () => {
+    fake.token = 'abc123'
+    await open({}, '#token=abc123')
+    expect(b.page.url()).not.toContain('abc123')
+    await b.page.reload()
+    await b.ready()
+  })
+
+  test('by the form', async () => {
+    fake.token = 'abc123'
+    b = await Bench.open(browser, url)
+    await b.page.getByLabel('Token').fill('wrong')
+    await b.audit('log-in')
+    await b.page.keyboard.press('Enter')
+    await b.page.getByText('this token is not the one').waitFor()
+    await b.page.getByLabel('Token').fill('abc123')
+    await b.page.getByRole('button', { name: 'Log in' }).click()
+    await b.ready()
+  })
+})
+
+describe.each(['light', 'dark'] as const)('%s', (colorScheme) => {
+  test('axe finds nothing', async () => {
+    await open({ colorScheme })
+    await b.audit('first visit')
+    await b.run('SELECT * FROM types')
+    await b.cell(0, 0).click()
+    await b.page.getByRole('button', { name: 'revenue_by_city' }).first().click()
+    await b.audit('result')
+    await b.page.getByRole('button', { name: 'Export' }).click()
+    await b.audit('menu')
+    await b.page.keyboard.press('Escape')
+    await b.run('SELECT boom')
+    await b.page.getByRole('alert').waitFor()
+    await b.audit('error')
+    await b.page.getByRole('button', { name: 'History' }).click()
+    await b.audit('history')
+    await b.page.keyboard.press('Escape')
+    for (const page of ['views', 'views/revenue_by_city', 'sources/orders', 'checkpoints']) {
+      await b.page.goto(url + '#/' + page)
+      await b.page.getByRole('table').first().waitFor()
+      await b.audit(page)
+    }
+    await b.page.goto(url + '#/sources/orders')
+    await b.page.getByRole('button', { name: 'Quarantine (3)' }).click()
+    await b.page.getByText('not UTF-8').first().waitFor()
+    await b.audit('quarantine')
+    await b.page.keyboard.press('Escape')
+    await b.page.keyboard.press('?')
+    await b.audit('keys')
+    await b.page.keyboard.press('Escape')
+    fake.down = true
+    await b.page.getByText('Connection to Weir lost.').waitFor()
+    await b.audit('offline')
+  })
+
+  test('the theme follows the system, and the button wins', async () => {
+    await open({ colorScheme })
+    const ground = () => b.page.evaluate(() => getComputedStyle(document.body).backgroundColor)
+    const was = await ground()
+    const light = b.page.getByRole('button', { name: /^Theme/ })
+    await light.click()
+    const forced = await ground()
+    await light.click()
+    expect(await ground()).not.toBe(forced)
+    await light.click()
+    expect(await ground()).toBe(was)
+  })
+})
+
+test('everything can be done with the keyboard', async () => {
+  await open()
+  const { keyboard } = b.page
+  const focused = () => b.page.evaluate(() => {
+    let e = document.activeElement
+    while (e?.shadowRoot?.activeElement) e = e.shadowRoot.activeElement
+    return e?.getAttribute('aria-label') || e?.textContent?.trim() || e?.id || ''
+  })
+  const tabTo = async (want: RegExp) => {
+    const seen: string[] = []
+    for (let i = 0; i < 60; i++) {
+      await keyboard.press('Tab')
+      seen.push(await focused())
+      if (want.test(seen.at(-1)!)) return
+    }
+    throw new Error(`Tab does not reach ${want}: ${seen.join(' | ')}`)
+  }
+  await expect.poll(() => b.text()).toContain('revenue_by_city')
+  await tabTo(/^SQL editor$/)
+  await keyboard.press('Control+Enter')
+  await b.cell(0, 0).waitFor()
+  await tabTo(/^Run/) // Tab leaves the editor
+  await tabTo(/^Live$/)
+  await keyboard.press('Space')
+  await expect.poll(() => b.page.getByRole('switch').getAttribute('aria-checked')).toBe('true')
+  await keyboard.press('Space')
+  await tabTo(/^Copy$/)
+  await keyboard.press('Enter')
+  await keyboard.press('ArrowDown')
+  expect(await focused()).toMatch(/^Selection/)
+  await keyboard.press('Escape')
+  expect(await focused()).toBe('Copy')
+  await tabTo(/^Rows$/)
+  await keyboard.press('ArrowDown')
+  await keyboard.press('ArrowRight')
+  const active = () => b.page.evaluate(() => document.getElementById(document.activeElement!.getAttribute('aria-activedescendant')!)?.textContent)
+  expect(await active()).toBe(String(fake.revenue[1]![1]))
+  await keyboard.press('Enter')
+  await b.page.getByRole('dialog').waitFor()
+  await keyboard.press('Escape')
+  await expect.poll(focused).toBe('Rows')
+  await keyboard.press('Control+Home')
+  await keyboard.press('ArrowUp')
+  await keyboard.press('Enter') // sort by the header
+  await expect.poll(() => b.cell(0, 0).textContent()).toBe('Athens')
+  await b.page.reload()
+  await b.ready()
+  await tabTo(/^Views/)
+  await keyboard.press('Enter')
+  await b.page.getByRole('heading', { name: 'Views' }).waitFor()
+})
