@@ -1,7 +1,7 @@
 // The SQL editor: CodeMirror in a shadow root, where its style sheets are adopted ones, which a strict CSP allows.
 // Colours come from the page through custom properties. One view, one state per tab.
 
-import { acceptCompletion, autocompletion, closeCompletion, closeBrackets, closeBracketsKeymap, completionKeymap, type Completion, type CompletionContext } from '@codemirror/autocomplete'
+import { acceptCompletion, autocompletion, closeCompletion, closeBrackets, closeBracketsKeymap, completionKeymap, completionStatus, type Completion, type CompletionContext } from '@codemirror/autocomplete'
 import { defaultKeymap, history, historyKeymap, toggleComment } from '@codemirror/commands'
 import { bracketMatching, HighlightStyle, indentOnInput, LanguageSupport, syntaxHighlighting } from '@codemirror/language'
 import { SQLDialect } from '@codemirror/lang-sql'
