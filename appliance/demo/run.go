@@ -26,6 +26,19 @@ const (
 // slow, what a second could not take is left out.
 func Run(ctx context.Context, seed uint64, p Pace, produce func(Event) error) error {
 	g := New(seed, time.Now().Add(-p.Span))
+	err := g.run(ctx, p, func(e Event) error {
+		if err := produce(e); err != nil {
+			return fmt.Errorf("produce to topic %s: %w", e.Topic, err)
+		}
+		return nil
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (g *Generator) run(ctx context.Context, p Pace, produce func(Event) error) error {
 	if p.History > 0 {
 		every := p.Span / time.Duration(p.History)
 		for {
@@ -37,7 +50,7 @@ func Run(ctx context.Context, seed uint64, p Pace, produce func(Event) error) er
 				break // the present is live's
 			}
 			if err := produce(e); err != nil {
-				return fmt.Errorf("produce to topic %s: %w", e.Topic, err)
+				return err
 			}
 		}
 	}
@@ -63,12 +76,8 @@ func (g *Generator) live(ctx context.Context, rate float64, produce func(Event) 
 		due -= float64(n)
 		for i := range n {
 			at := now.Add(-since + since*time.Duration(i+1)/time.Duration(n))
-			e := g.At(at)
-			if err := produce(e); err != nil {
-				if ctx.Err() != nil {
-					return nil
-				}
-				return fmt.Errorf("produce to topic %s: %w", e.Topic, err)
+			if err := produce(g.At(at)); err != nil {
+				return err
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -43,9 +44,30 @@ func show(b arrow.RecordBatch, row int) string {
 			s = append(s, d.Value(row).ToString(d.DataType().(arrow.DecimalType).GetScale()))
 			continue
 		}
-		s = append(s, c.ValueStr(row))
+		v := c.ValueStr(row)
+		if _, ok := c.(*array.Struct); ok {
+			// Arrow's JSON escapes some control characters in its own way.
+			dec := json.NewDecoder(strings.NewReader(v))
+			dec.UseNumber()
+			var fields any
+			if dec.Decode(&fields) == nil {
+				v = marshal(fields)
+			}
+		}
+		s = append(s, v)
 	}
 	return strings.Join(s, " | ")
+}
+
+// marshal is v as JSON, its keys sorted.
+func marshal(v any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // decodeOne decodes one document into one row, or the text of its refusal.

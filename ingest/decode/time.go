@@ -240,12 +240,16 @@ type dayCache struct {
 	day  int64 // in microseconds since 1970
 }
 
-// stamp reads the usual timestamp, YYYY-MM-DDTHH:MM:SS[.fraction]Z with a year
+// stamp reads the usual timestamp, YYYY-MM-DDTHH:MM:SS[.fraction][Z] with a year
 // of four digits, as microseconds. The answer false means nothing but that the
 // text has to be read in the long way.
 func (c *dayCache) stamp(t []byte) (int64, bool) {
-	if len(t) < 20 || t[13] != ':' || t[16] != ':' || t[10] != 'T' && t[10] != ' ' || t[len(t)-1] != 'Z' {
+	if len(t) < 19 || t[13] != ':' || t[16] != ':' || t[10] != 'T' && t[10] != ' ' {
 		return 0, false
+	}
+	frac := t[19:]
+	if n := len(frac); n > 0 && frac[n-1] == 'Z' {
+		frac = frac[:n-1]
 	}
 	if [10]byte(t) != c.text {
 		p := clock{text: t[:10]}
@@ -262,7 +266,7 @@ func (c *dayCache) stamp(t []byte) (int64, bool) {
 		return 0, false
 	}
 	v := c.day + ((h*60+m)*60+s)*1e6
-	switch frac := t[19 : len(t)-1]; {
+	switch {
 	case len(frac) == 0:
 		return v, true
 	case len(frac) == 4 && frac[0] == '.':

@@ -22,7 +22,7 @@ func TestStampIsMoment(t *testing.T) {
 	const n = 50000
 	for range n {
 		at := time.Unix(r.Int64N(253402300800+62135596800)-62135596800, r.Int64N(1e9)).UTC()
-		layout := []string{"2006-01-02T15:04:05Z", "2006-01-02 15:04:05.000Z", "2006-01-02T15:04:05.000000Z", "2006-01-02T15:04:05.00Z"}[r.IntN(4)]
+		layout := []string{"2006-01-02T15:04:05Z", "2006-01-02 15:04:05.000Z", "2006-01-02T15:04:05.000000Z", "2006-01-02T15:04:05.00Z", "2006-01-02T15:04:05", "2006-01-02 15:04:05.000"}[r.IntN(6)]
 		text := []byte(at.Format(layout))
 		want, err := time.Parse(layout, string(text))
 		if err != nil {
