@@ -44,34 +44,27 @@ func avg() Spec {
 	}
 }
 
-// exactDouble is the largest n for which all integers up to n are DOUBLEs.
-const exactDouble = "9007199254740992"
-
-// mean divides a HUGEINT sum by a count within 1 ulp. DuckDB divides as long
-// double, which SQL has not: a sum that a DOUBLE holds divides correctly
-// rounded; of a larger one, quotient and remainder are exact, and only the
-// fraction and the last addition round.
+// mean divides a HUGEINT sum by a count. A sum that a DOUBLE holds gives the
+// correctly rounded quotient, as DuckDB's avg does. Of a larger one, list_avg of
+// the sum alone is the nearest DOUBLE, by DuckDB's own long double arithmetic,
+// which SQL has no other way to: the quotient is then within 1 ulp.
 func mean(s, c string) string {
-	return fmt.Sprintf("CASE WHEN %[1]s BETWEEN -%[3]s AND %[3]s THEN CAST(%[1]s AS DOUBLE) / CAST(%[2]s AS DOUBLE) "+
-		"ELSE CAST(%[1]s // %[2]s AS DOUBLE) + CAST(%[1]s %% %[2]s AS DOUBLE) / CAST(%[2]s AS DOUBLE) END", s, c, exactDouble)
+	return fmt.Sprintf("CASE WHEN %[1]s BETWEEN -9007199254740992 AND 9007199254740992 THEN CAST(%[1]s AS DOUBLE) / %[2]s ELSE list_avg([%[1]s]) / %[2]s END", s, c)
 }
 
-// meanOfDecimal is mean for a sum of type DECIMAL(38,scale). It works on the
-// sum's digits as an integer, since DuckDB's cast of a DECIMAL to DOUBLE rounds
-// twice. The lambda gives the digits a name.
+// meanOfDecimal is mean for a sum of type DECIMAL(38,scale). Where sum and
+// count are small enough, it divides the sum's digits by count * 10^scale, both
+// exact. (DuckDB's cast of a DECIMAL to DOUBLE may be off by an ulp, which
+// rounding the product puts right below 2^50.)
 func meanOfDecimal(s, c string, scale int) string {
-	if scale == 0 {
-		return mean(fmt.Sprintf("CAST(%s AS HUGEINT)", s), c)
+	wide := fmt.Sprintf("list_avg([%s]) / %s", s, c)
+	if scale > 15 {
+		return wide
 	}
-	power := fmt.Sprintf("CAST('1%0*d' AS HUGEINT)", scale, 0)
-	digits := fmt.Sprintf("CAST(replace(CAST(%s AS VARCHAR), '.', '') AS HUGEINT)", s)
-	if scale <= 18 { // multiplying is faster than the way over text, as long as the product fits
-		limit := fmt.Sprintf("CAST('1%0*d' AS DECIMAL(38,0))", 37-2*scale, 0)
-		digits = fmt.Sprintf("CASE WHEN %[1]s BETWEEN -%[2]s AND %[2]s THEN CAST(%[1]s * CAST(%[3]s AS DECIMAL(19,0)) AS HUGEINT) ELSE %[4]s END",
-			s, limit, power, digits)
+	power := int64(1)
+	for range scale {
+		power *= 10
 	}
-	return fmt.Sprintf("list_transform([%[1]s], d -> CASE WHEN d BETWEEN -%[4]s AND %[4]s AND %[2]s <= %[4]s // %[3]s "+
-		"THEN CAST(d AS DOUBLE) / CAST(%[2]s * %[3]s AS DOUBLE) "+
-		"ELSE CAST(d // %[2]s // %[3]s AS DOUBLE) + (CAST(d // %[2]s %% %[3]s AS DOUBLE) + CAST(d %% %[2]s AS DOUBLE) / CAST(%[2]s AS DOUBLE)) / CAST(%[3]s AS DOUBLE) END)[1]",
-		digits, c, power, exactDouble)
+	return fmt.Sprintf("CASE WHEN %[1]s BETWEEN -%[3]d AND %[3]d AND %[2]s <= %[4]d THEN round(CAST(%[1]s AS DOUBLE) * %[5]d) / (%[2]s * %[5]d) ELSE %[6]s END",
+		s, c, (int64(1)<<50)/power, (int64(1)<<53)/power, power, wide)
 }

@@ -2,8 +2,10 @@ package agg
 
 import "weir/state/sqltype"
 
-func boolAnd() Spec { return boolean("bool_and", And, "whether the argument is true in all records where it is not NULL") }
-func boolOr() Spec  { return boolean("bool_or", Or, "whether the argument is true in any record") }
+func boolAnd() Spec {
+	return boolean("bool_and", And, "whether the argument is true in all records where it is not NULL")
+}
+func boolOr() Spec { return boolean("bool_or", Or, "whether the argument is true in any record") }
 
 func boolean(name string, rule Rule, doc string) Spec {
 	return Spec{
