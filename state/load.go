@@ -50,7 +50,9 @@ func Load(dir string, o Options, d Dump) error {
 	case found:
 		err = ErrExists
 	default:
-		err = s.create(dir, func(db *pebble.DB) error { return s.load(db, &d) })
+		err = s.guard(func() error {
+			return s.create(dir, func(db *pebble.DB) error { return s.load(db, &d) })
+		})
 	}
 	if err = errors.Join(err, lock.Close()); err != nil {
 		return fmt.Errorf("load state into %s: %w", dir, err)

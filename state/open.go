@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -68,10 +69,14 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := newStore(o, lock)
-	if err := s.open(dir); err != nil {
-		return nil, errors.Join(err, s.release())
+	err = s.guard(func() error { return s.open(dir) })
+	switch {
+	case err == nil:
+		return s, nil
+	case s.err() != nil: // Pebble's locks may be held for ever
+		return nil, errors.Join(err, lock.Close())
 	}
-	return s, nil
+	return nil, errors.Join(err, s.release())
 }
 
 func lockDir(dir string, fsys vfs.FS) (io.Closer, error) {
@@ -178,7 +183,7 @@ func syncDir(fsys vfs.FS, dir string) error {
 func (s *Store) pebbleOptions() (*pebble.Options, func()) {
 	cache := pebble.NewCache(s.o.Cache)
 	o := &pebble.Options{
-		FS:                          s.o.FS,
+		FS:                          orderedFS{s.o.FS},
 		Cache:                       cache,
 		FormatMajorVersion:          pebble.FormatNewest,
 		Logger:                      pebbleLogger{s},
@@ -214,3 +219,22 @@ func (l pebbleLogger) Fatalf(format string, args ...any) {
 	l.s.fail(fmt.Errorf("the disk failed a commit: "+format, args...))
 	select {} // Pebble's goroutine must not go on
 }
+
+// orderedFS makes the name of a new manifest durable at once. Pebble writes the
+// file that points to it before it syncs the directory, and a disk that keeps
+// the second name but not the first leaves a database that does not open.
+type orderedFS struct{ vfs.FS }
+
+func (f orderedFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := f.FS.Create(name, c)
+	if err != nil || !strings.HasPrefix(f.PathBase(name), "MANIFEST-") {
+		return file, err
+	}
+	if err := syncDir(f.FS, f.PathDir(name)); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// Unwrap returns the wrapped file system.
+func (f orderedFS) Unwrap() vfs.FS { return f.FS }
