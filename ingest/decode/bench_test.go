@@ -54,12 +54,12 @@ func benchmark(b *testing.B, columns []string, docs [][]byte) {
 	b.ReportMetric(float64(size)*1e3/float64(best.Nanoseconds()), "best-MB/s")
 }
 
-func BenchmarkFourOfEight(b *testing.B) { benchmark(b, fourOfEight, events(8192)) }
+func BenchmarkFourOfEight(b *testing.B) { benchmark(b, fourOfEight, events(1024)) }
 
-func BenchmarkNone(b *testing.B) { benchmark(b, nil, events(8192)) }
+func BenchmarkNone(b *testing.B) { benchmark(b, nil, events(1024)) }
 
 func BenchmarkTimestamp(b *testing.B) {
-	docs := events(8192)
+	docs := events(1024)
 	for i, doc := range docs {
 		docs[i] = append(doc[:len(doc)-1], `,"placed_at":"2026-11-29T18:00:00.123Z"}`...)
 	}
@@ -78,14 +78,14 @@ func orders(n int) (docs [][]byte) {
 }
 
 func BenchmarkNestedSkipped(b *testing.B) {
-	benchmark(b, []string{"city VARCHAR", "amount DECIMAL(12,2)"}, orders(8192))
+	benchmark(b, []string{"city VARCHAR", "amount DECIMAL(12,2)"}, orders(1024))
 }
 
 func BenchmarkNestedWanted(b *testing.B) {
 	benchmark(b, []string{
 		"customer STRUCT(id BIGINT, name VARCHAR, country VARCHAR, tier VARCHAR)",
 		"items STRUCT(sku VARCHAR, qty INTEGER, price DECIMAL(10,2))[]", "placed_at TIMESTAMP",
-	}, orders(8192))
+	}, orders(1024))
 }
 
 // BenchmarkMixed has documents of two kinds, spaced out, with fields that come
@@ -93,7 +93,7 @@ func BenchmarkNestedWanted(b *testing.B) {
 func BenchmarkMixed(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var docs [][]byte
-	for i, doc := range events(8192) {
+	for i, doc := range events(1024) {
 		if r.IntN(2) == 0 {
 			doc = bytes.ReplaceAll(doc, []byte(`,"`), []byte(`, "`))
 		}

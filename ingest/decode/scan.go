@@ -49,7 +49,15 @@ func (s *scanner) unexpected(b []byte, i int, want string) int {
 	return s.fail(i, fmt.Sprintf("unexpected %q, want %s", b[i], want))
 }
 
+// space passes white space.
 func space(b []byte, i int) int {
+	if i < len(b) && b[i] > ' ' {
+		return i
+	}
+	return moreSpace(b, i)
+}
+
+func moreSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
 		i++
 	}
@@ -246,10 +254,15 @@ container:
 		goto closed
 	}
 value:
-	if i < len(b) && (b[i] == '{' || b[i] == '[') {
+	switch {
+	case i < len(b) && b[i] == '"':
+		i, _ = s.str(b, i)
+	case i < len(b) && (b[i] == '{' || b[i] == '['):
 		goto container
+	default:
+		i, _ = s.value(b, i, level+open)
 	}
-	if i, _ = s.value(b, i, level+open); i < 0 {
+	if i < 0 {
 		return -1
 	}
 after:
