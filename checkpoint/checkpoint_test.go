@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -182,6 +184,77 @@ func mustIndex(t *testing.T, fsys vfs.FS, m *Manifest, view int) index {
 	}
 	defer a.Close()
 	return a.index
+}
+
+// TestConcurrentScans reads one table from many goroutines, closes it meanwhile,
+// and retires its checkpoint: scans that run end as they began.
+func TestConcurrentScans(t *testing.T) {
+	r, f, root := rng(t), newFake(), t.TempDir()
+	id := f.add(r, revenue(), 2*batchRows, 3000, false)
+	for range 2 {
+		f.records++
+		if _, err := Write(t.Context(), vfs.Default, root, f, &finals{}, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := Open(vfs.Default, Path(vfs.Default, root, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab, err := c.Table("revenue_by_city")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := stateRows(f, id)
+	var readers []array.RecordReader
+	for range 6 {
+		r, err := tab.Scan(t.Context(), state.ScanRequest{Extra: allExtra})
+		if err != nil {
+			t.Fatal(err)
+		}
+		readers = append(readers, r)
+	}
+	if err := tab.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := Retain(vfs.Default, root, 1); err != nil || len(removed) != 1 {
+		t.Fatal(removed, err)
+	}
+	if _, err := tab.Scan(t.Context(), state.ScanRequest{}); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("a scan of a closed table: %v", err)
+	}
+	var wg sync.WaitGroup
+	got := make([][]string, len(readers))
+	errs := make([]error, len(readers))
+	for i, r := range readers {
+		wg.Go(func() {
+			defer r.Release()
+			for r.Next() {
+				got[i] = append(got[i], renderRecord(r.RecordBatch())...)
+			}
+			errs[i] = r.Err()
+		})
+	}
+	wg.Wait()
+	for i := range got {
+		if errs[i] != nil || !slices.Equal(got[i], want) {
+			t.Errorf("reader %d: %d rows, %v", i, len(got[i]), errs[i])
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c2, err := Open(vfs.Default, Path(vfs.Default, root, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := table(t, c2, "revenue_by_city").Scan(ctx, state.ScanRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer last.Release()
+	if last.Next() || !errors.Is(last.Err(), context.Canceled) {
+		t.Errorf("a cancelled scan: %v", last.Err())
+	}
 }
 
 // TestFileRows looks at the rows as a stranger sees them.
