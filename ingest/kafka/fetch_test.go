@@ -97,8 +97,17 @@ func TestFetchVersion(t *testing.T) {
 		id     TopicID
 		want   int16 // 0: refused
 	}{
-		{0, 18, id, 18}, {4, 18, id, 18}, {4, 25, id, 18}, {4, 13, id, 13}, {4, 12, id, 11}, {0, 11, id, 11},
-		{4, 18, TopicID{}, 11}, {0, 10, id, 0}, {19, 22, id, 0}, {12, 18, TopicID{}, 0}, {12, 18, id, 18},
+		{0, 18, id, 18},
+		{4, 18, id, 18},
+		{4, 25, id, 18},
+		{4, 13, id, 13},
+		{4, 12, id, 11},
+		{0, 11, id, 11},
+		{4, 18, TopicID{}, 11},
+		{0, 10, id, 0},
+		{19, 22, id, 0},
+		{12, 18, TopicID{}, 0},
+		{12, 18, id, 18},
 	} {
 		got, err := fetchVersion(x.lo, x.hi, x.id)
 		if got != x.want || (err != nil) != (x.want == 0) {

@@ -467,8 +467,13 @@ func TestOldBrokers(t *testing.T) {
 		fetch   int16 // 0: refused
 	}{
 		{kversion.V2_2_0(), 0},
-		{kversion.V2_3_0(), 11}, {kversion.V2_7_0(), 11}, {kversion.V2_8_0(), 11}, {kversion.V3_0_0(), 11},
-		{kversion.V3_1_0(), 13}, {kversion.V3_5_0(), 15}, {kversion.Stable(), 18},
+		{kversion.V2_3_0(), 11},
+		{kversion.V2_7_0(), 11},
+		{kversion.V2_8_0(), 11},
+		{kversion.V3_0_0(), 11},
+		{kversion.V3_1_0(), 13},
+		{kversion.V3_5_0(), 15},
+		{kversion.Stable(), 18},
 	} {
 		bubble(t, func(b *bed) {
 			if err := b.broker.CreateTopic(b.Context(), "t", 1, nil); err != nil {

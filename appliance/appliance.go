@@ -1,0 +1,224 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"weir/checkpoint"
+	"weir/duckext"
+	"weir/ingest"
+	"weir/queryable"
+	"weir/state"
+	"weir/web"
+)
+
+// What a data directory holds.
+const (
+	stateDir       = "state"
+	checkpointsDir = "checkpoints"
+	brokerDir      = "broker"
+)
+
+// config is what an appliance needs to run.
+type config struct {
+	serveFlags
+	scripts []script
+	token   string
+	// hook is called at the named points of the store; tests end the process there.
+	hook func(point string)
+	log  *slog.Logger
+}
+
+// Appliance is one running Weir.
+//
+// It starts from the inside out: store, DuckDB, SQL files, query processes,
+// HTTP, ingest. It stops in the reverse order, so that what was folded is
+// committed last and readers see a consistent state to the end.
+type Appliance struct {
+	cfg      config
+	log      *slog.Logger
+	store    *state.Store
+	engine   *duckext.Engine
+	finals   *finals
+	pipeline *ingest.Pipeline
+	pool     *duckext.Pool
+	keeper   *keeper
+	server   *web.Server
+	listener net.Listener
+	addr     string
+	began    time.Time
+
+	ddl       sync.Mutex // one statement changes the catalogue at a time
+	open      atomic.Bool
+	caughtUp  atomic.Bool
+	committed atomic.Int64 // ms, when the newest epoch was seen
+	freshness freshness
+	leased    leased
+}
+
+// openAppliance opens everything and starts nothing but the query processes.
+func openAppliance(ctx context.Context, cfg config) (_ *Appliance, err error) {
+	if cfg.log == nil {
+		cfg.log = slog.New(slog.DiscardHandler)
+	}
+	b, err := cfg.share()
+	if err != nil {
+		return nil, err
+	}
+	a := &Appliance{cfg: cfg, log: cfg.log, began: time.Now()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	if a.listener, err = listen(cfg.Addr); err != nil {
+		return a, err
+	}
+	a.addr = a.listener.Addr().String()
+	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
+		return a, fmt.Errorf("make data directory: %w", err)
+	}
+	if a.store, err = state.Open(filepath.Join(cfg.Data, stateDir), state.Options{Memory: b.groups, Cache: b.cache, Logger: cfg.log, Hook: cfg.hook}); err != nil {
+		return a, err
+	}
+	if a.engine, err = duckext.Open(duckext.Options{Threads: 1, MemoryLimit: bytesText(b.duckdb)}); err != nil {
+		return a, err
+	}
+	a.finals = newFinals(finalizer{a.engine})
+	a.pipeline = ingest.New(ingest.Options{
+		Store: a.store, Evaluator: evaluator{a.engine}, Brokers: cfg.Brokers, Mem: memory.DefaultAllocator, Logger: cfg.log,
+	})
+	if a.keeper, err = newKeeper(vfs.Default, filepath.Join(cfg.Data, checkpointsDir), a.store, finalizer{a.engine}, cfg.log); err != nil {
+		return a, err
+	}
+	if a.pool, err = a.newPool(b.query); err != nil {
+		return a, err
+	}
+	for _, s := range cfg.scripts {
+		if err := a.apply(ctx, s); err != nil {
+			return a, err
+		}
+	}
+	if a.server, err = a.newServer(); err != nil {
+		return a, err
+	}
+	a.committed.Store(time.Now().UnixMilli())
+	a.open.Store(true)
+	return a, nil
+}
+
+// listen takes the address. Port 0 takes any free one.
+func listen(addr string) (net.Listener, error) {
+	ln, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s is in use: stop what listens there, or give another --addr", addr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	return ln, nil
+}
+
+func bytesText(n int64) string { return strconv.FormatInt(n/1_000_000, 10) + "MB" }
+
+// Run serves and ingests until the context ends, an unrecoverable error comes,
+// or done says that the appliance has done what it was started for.
+func (a *Appliance) Run(ctx context.Context, done func(context.Context) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var wg sync.WaitGroup
+	part := func(name string, run func(context.Context) error) {
+		wg.Go(func() {
+			if err := run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				stop(fmt.Errorf("%s: %w", name, err))
+			}
+		})
+	}
+	// The store commits once more when its context ends, after the pipeline has
+	// folded its last batch.
+	storeCtx, stopStore := context.WithCancel(context.WithoutCancel(ctx))
+	stored := make(chan error, 1)
+	go func() { stored <- a.store.Run(storeCtx) }()
+	go func() { // a failed disk ends everything
+		if err := <-stored; err != nil {
+			stop(fmt.Errorf("state: %w", err))
+			stored <- err
+		} else {
+			stored <- nil
+		}
+	}()
+	served := make(chan error, 1)
+	go func() { served <- a.server.Serve(a.listener) }()
+	part("ingest", a.pipeline.Run)
+	part("checkpoints", func(ctx context.Context) error { return a.keeper.run(ctx, a.cfg.Checkpoint) })
+	part("freshness", a.watchFreshness)
+	part("catching up", a.watchCatchUp)
+	if done != nil {
+		wg.Go(func() { stop(done(ctx)) })
+	}
+
+	<-ctx.Done()
+	cause := context.Cause(ctx)
+	shut, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if err := a.server.Shutdown(shut); err != nil {
+		a.log.Warn("stop serving", "error", err)
+	}
+	<-served
+	a.listener = nil
+	wg.Wait()
+	stopStore()
+	if err := <-stored; err != nil && cause == nil {
+		cause = err
+	}
+	if errors.Is(cause, context.Canceled) {
+		return nil
+	}
+	return cause
+}
+
+// Close gives everything free that openAppliance opened.
+func (a *Appliance) Close() error {
+	var errs []error
+	if a.listener != nil {
+		errs = append(errs, a.listener.Close())
+	}
+	if a.pool != nil {
+		errs = append(errs, a.pool.Close())
+	}
+	if a.finals != nil {
+		a.finals.close()
+	}
+	if a.engine != nil {
+		errs = append(errs, a.engine.Close())
+	}
+	if a.store != nil {
+		errs = append(errs, a.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// newServer wires HTTP.
+func (a *Appliance) newServer() (*web.Server, error) {
+	return web.New(web.Options{
+		Backend: backend{a},
+		API:     queryable.Options{File: checkpoint.FileBatch, Registry: a.metrics(), Logger: a.log, QueryTime: a.cfg.QueryTimeout + time.Second},
+		Console: web.Console(),
+		Token:   a.cfg.token,
+		Hosts:   a.cfg.AllowHost,
+		Logger:  a.log,
+	})
+}

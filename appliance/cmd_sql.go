@@ -1,0 +1,72 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"weir/queryable/client"
+)
+
+type sqlCmd struct {
+	SQL    string `arg:"" optional:"" help:"The statement; without it, standard input is read."`
+	Addr   string `default:"127.0.0.1:8080" help:"Address of the appliance."`
+	Token  string `env:"WEIR_TOKEN" help:"Token, when the appliance asks for one."`
+	Format string `enum:"table,json,ndjson,csv,arrow" default:"table" help:"Form of the answer: ${enum}."`
+}
+
+func (sqlCmd) Help() string {
+	return "Examples:\n  weir sql 'SELECT * FROM top_cities'\n  weir sql --format csv 'FROM revenue_by_city' > cities.csv\n  weir sql 'VERIFY VIEW revenue_by_city'\n\n" +
+		"Exit status: 0 answered in full, 1 an error or an answer that was cut at the row limit, 2 wrong usage."
+}
+
+func (c *sqlCmd) Run(ctx context.Context, s streams) error {
+	sql := c.SQL
+	if sql == "" {
+		b, err := io.ReadAll(io.LimitReader(s.in, 1<<20))
+		if err != nil {
+			return fmt.Errorf("read statement: %w", err)
+		}
+		sql = string(b)
+	}
+	if strings.TrimSpace(sql) == "" {
+		return errors.New("there is no statement")
+	}
+	cl, err := client.New(c.Addr, c.Token)
+	if err != nil {
+		return err
+	}
+	truncated, err := c.print(ctx, cl, s.out, sql)
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		fmt.Fprintln(s.err, "weir:", e.Error())
+		if at := e.Point(sql); at != "" {
+			fmt.Fprintln(s.err, at)
+		}
+		return exitCode(exitError)
+	}
+	if err == nil && truncated {
+		fmt.Fprintln(s.err, "weir: the answer was cut at the row limit; add a LIMIT or an aggregate")
+		return exitCode(exitError)
+	}
+	return err
+}
+
+func (c *sqlCmd) print(ctx context.Context, cl *client.Client, out io.Writer, sql string) (truncated bool, err error) {
+	accept := map[string]string{
+		"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv", "arrow": "application/vnd.apache.arrow.stream",
+	}
+	if form, ok := accept[c.Format]; ok {
+		return cl.Copy(ctx, out, form, sql)
+	}
+	r, err := cl.Query(ctx, sql)
+	if err != nil {
+		return false, err
+	}
+	if out == nil {
+		out = os.Stdout
+	}
+	return r.Truncated, client.WriteTable(out, r)
+}

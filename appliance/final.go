@@ -1,0 +1,160 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"weir/checkpoint"
+	"weir/duckext"
+	"weir/state/plan"
+	"weir/state/sqltype"
+)
+
+// finalizer computes result columns with the appliance's own DuckDB, for
+// checkpoints and look-ups. Queries compute theirs in the query process.
+type finalizer struct{ engine *duckext.Engine }
+
+var _ checkpoint.Finalizer = finalizer{}
+
+const visibleColumn = "__visible"
+
+// Prepare compiles results of a view, and HAVING.
+func (f finalizer) Prepare(ctx context.Context, v *plan.View, results []int) (checkpoint.Final, error) {
+	return f.prepare(ctx, v, results)
+}
+
+func (f finalizer) prepare(ctx context.Context, v *plan.View, results []int) (*final, error) {
+	var exprs []string
+	var out []sqltype.Field
+	for n, i := range results {
+		name := fmt.Sprintf("r%d", n) // results may have names of any kind; these are only numbered
+		exprs = append(exprs, v.Results[i].Expr+" AS "+name)
+		out = append(out, sqltype.Field{Name: name, Type: v.Results[i].Type})
+	}
+	if v.Visible != "" {
+		exprs = append(exprs, "CAST(("+v.Visible+") AS BOOLEAN) AS "+visibleColumn)
+		out = append(out, sqltype.Field{Name: visibleColumn, Type: sqltype.Type{ID: sqltype.Boolean}})
+	}
+	prog, err := f.engine.Prepare(ctx, "SELECT "+strings.Join(exprs, ", ")+" FROM "+plan.StateRelation,
+		plan.Relation{Name: plan.StateRelation, Columns: v.StateColumns()}, out)
+	if err != nil {
+		return nil, fmt.Errorf("view %s: prepare results: %w", v.Name, err)
+	}
+	return &final{prog: prog, out: out, results: len(results), having: v.Visible != ""}, nil
+}
+
+// final runs the result expressions of one view.
+type final struct {
+	prog    *duckext.Program
+	out     []sqltype.Field
+	results int
+	having  bool
+}
+
+func (f *final) Close() error { return f.prog.Close() }
+
+// Finalize computes results row by row: where DuckDB refuses a batch, halving
+// finds the groups at fault.
+func (f *final) Finalize(ctx context.Context, rows arrow.RecordBatch) (checkpoint.Finals, error) {
+	var parts []arrow.RecordBatch
+	defer func() {
+		for _, p := range parts {
+			p.Release()
+		}
+	}()
+	var errs []string
+	failed := func(i int64, why string) {
+		if errs == nil {
+			errs = make([]string, rows.NumRows())
+		}
+		errs[i] = why
+	}
+	var halve func(lo, hi int64) error
+	halve = func(lo, hi int64) error {
+		s := rows.NewSlice(lo, hi)
+		out, err := f.prog.Run(ctx, s)
+		s.Release()
+		if err == nil {
+			parts = append(parts, out)
+			return nil
+		}
+		bad, ok := errors.AsType[*duckext.EvalError](err)
+		switch {
+		case !ok:
+			return err
+		case hi-lo == 1:
+			failed(lo, bad.Message)
+			parts = append(parts, f.nulls())
+			return nil
+		}
+		if err := halve(lo, lo+(hi-lo)/2); err != nil {
+			return err
+		}
+		return halve(lo+(hi-lo)/2, hi)
+	}
+	if err := halve(0, rows.NumRows()); err != nil {
+		return checkpoint.Finals{}, err
+	}
+	all, err := join(parts)
+	if err != nil {
+		return checkpoint.Finals{}, err
+	}
+	defer all.Release()
+	if all.NumRows() != rows.NumRows() {
+		return checkpoint.Finals{}, fmt.Errorf("results have %d rows, not %d", all.NumRows(), rows.NumRows())
+	}
+	fs := checkpoint.Finals{Errors: errs}
+	if f.having {
+		fs.Visible = all.Column(f.results)
+		fs.Visible.Retain()
+	}
+	if f.results > 0 {
+		fs.Results = array.NewRecordBatch(arrow.NewSchema(all.Schema().Fields()[:f.results], nil), all.Columns()[:f.results], all.NumRows())
+	}
+	return fs, nil
+}
+
+// nulls is one row without values.
+func (f *final) nulls() arrow.RecordBatch {
+	cols := make([]arrow.Array, len(f.out))
+	af := make([]arrow.Field, len(f.out))
+	for i, c := range f.out {
+		af[i] = c.Type.InsideField(c.Name)
+		cols[i] = array.MakeArrayOfNull(memory.DefaultAllocator, af[i].Type, 1)
+		defer cols[i].Release()
+	}
+	return array.NewRecordBatch(arrow.NewSchema(af, nil), cols, 1)
+}
+
+// join puts batches of one schema end to end.
+func join(parts []arrow.RecordBatch) (arrow.RecordBatch, error) {
+	if len(parts) == 1 {
+		parts[0].Retain()
+		return parts[0], nil
+	}
+	schema := parts[0].Schema()
+	cols := make([]arrow.Array, schema.NumFields())
+	var n int64
+	for _, p := range parts {
+		n += p.NumRows()
+	}
+	for i := range cols {
+		chunks := make([]arrow.Array, len(parts))
+		for j, p := range parts {
+			chunks[j] = p.Column(i)
+		}
+		c, err := array.Concatenate(chunks, memory.DefaultAllocator)
+		if err != nil {
+			return nil, fmt.Errorf("join results: %w", err)
+		}
+		defer c.Release()
+		cols[i] = c
+	}
+	return array.NewRecordBatch(schema, cols, n), nil
+}

@@ -1,0 +1,185 @@
+package appliance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"weir/checkpoint"
+	"weir/queryable"
+	"weir/state"
+)
+
+// keepCheckpoints is how many automatic checkpoints stay.
+const keepCheckpoints = 3
+
+// keeper takes, lists and opens the checkpoints of a data directory.
+type keeper struct {
+	fs    vfs.FS
+	dir   string
+	store *state.Store
+	fin   checkpoint.Finalizer
+	log   *slog.Logger
+
+	writing sync.Mutex // one is written at a time
+	mu      sync.Mutex
+	newest  uint64 // epoch of the newest checkpoint
+}
+
+func newKeeper(fsys vfs.FS, dir string, store *state.Store, fin checkpoint.Finalizer, log *slog.Logger) (*keeper, error) {
+	k := &keeper{fs: fsys, dir: dir, store: store, fin: fin, log: log}
+	if err := fsys.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make directory of checkpoints: %w", err)
+	}
+	swept, err := checkpoint.Sweep(fsys, dir)
+	if err != nil {
+		return nil, fmt.Errorf("clear leftovers of checkpoints: %w", err)
+	}
+	for _, s := range swept {
+		log.Info("removed an unfinished checkpoint", "name", s)
+	}
+	return k, nil
+}
+
+// run takes one every so often, when something was committed since the last.
+func (k *keeper) run(ctx context.Context, every time.Duration) error {
+	t := time.NewTicker(every)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		k.mu.Lock()
+		same := k.newest == k.store.Epoch()
+		k.mu.Unlock()
+		if same {
+			continue
+		}
+		if _, err := k.take(ctx); err != nil && ctx.Err() == nil {
+			k.log.Error("checkpoint failed; the next one is tried as usual", "error", err)
+		}
+	}
+}
+
+// take writes a checkpoint now and removes those beyond the newest three.
+func (k *keeper) take(ctx context.Context) (*checkpoint.Manifest, error) {
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	sn, err := k.store.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	defer sn.Close()
+	m, err := checkpoint.Write(ctx, k.fs, k.dir, sn, k.fin, checkpoint.Options{Writer: version()})
+	if err != nil {
+		return nil, fmt.Errorf("write checkpoint: %w", err)
+	}
+	k.mu.Lock()
+	k.newest = m.Epoch
+	k.mu.Unlock()
+	if _, err := checkpoint.Retain(k.fs, k.dir, keepCheckpoints); err != nil {
+		k.log.Warn("remove old checkpoints", "error", err)
+	}
+	return m, nil
+}
+
+// open opens one to be read.
+func (k *keeper) open(id uint64) (*checkpoint.Checkpoint, error) {
+	dir := checkpoint.Path(k.fs, k.dir, id)
+	if _, err := k.fs.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, queryable.Errorf(queryable.NotFound, "there is no checkpoint %d (SHOW CHECKPOINTS lists them)", id)
+	}
+	return checkpoint.Open(k.fs, dir)
+}
+
+func entry(m *checkpoint.Manifest) queryable.Checkpoint {
+	c := queryable.Checkpoint{ID: m.Checkpoint, Epoch: m.Epoch, Created: m.Created, Bytes: m.Bytes(), Views: []string{}}
+	for _, v := range m.Views {
+		c.Views = append(c.Views, v.Name)
+	}
+	return c
+}
+
+// Checkpoints lists them, newest first.
+func (b backend) Checkpoints(context.Context) ([]queryable.Checkpoint, error) {
+	ms, err := checkpoint.List(b.keeper.fs, b.keeper.dir)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]queryable.Checkpoint, 0, len(ms))
+	for i := len(ms) - 1; i >= 0; i-- {
+		out = append(out, entry(ms[i]))
+	}
+	return out, nil
+}
+
+// TakeCheckpoint writes one now.
+func (b backend) TakeCheckpoint(ctx context.Context, name string) (queryable.Checkpoint, error) {
+	if name != "" {
+		return queryable.Checkpoint{}, queryable.Errorf(queryable.BadRequest, "savepoints are not there yet: take a checkpoint without a name")
+	}
+	m, err := b.keeper.take(ctx)
+	if err != nil {
+		return queryable.Checkpoint{}, err
+	}
+	return entry(m), nil
+}
+
+func checkpointID(id string) (uint64, error) {
+	n, err := strconv.ParseUint(id, 10, 64)
+	if err != nil {
+		return 0, queryable.Errorf(queryable.NotFound, "there is no checkpoint %q: ids are numbers", id)
+	}
+	return n, nil
+}
+
+// Manifest is the text of a checkpoint's manifest.
+func (b backend) Manifest(_ context.Context, id string) (json.RawMessage, error) {
+	n, err := checkpointID(id)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.keeper.open(n); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(filepath.Join(checkpoint.Path(b.keeper.fs, b.keeper.dir, n), "manifest.json"))
+}
+
+// OpenCheckpoint opens a view's file. It stays readable when the checkpoint is
+// removed meanwhile.
+func (b backend) OpenCheckpoint(_ context.Context, id, view string) (io.ReadCloser, int64, error) {
+	n, err := checkpointID(id)
+	if err != nil {
+		return nil, 0, err
+	}
+	c, err := b.keeper.open(n)
+	if err != nil {
+		return nil, 0, err
+	}
+	v, ok := c.Manifest.View(view)
+	if !ok {
+		return nil, 0, queryable.Errorf(queryable.NotFound, "checkpoint %d has no view %s", n, view)
+	}
+	f, err := os.Open(filepath.Join(checkpoint.Path(b.keeper.fs, b.keeper.dir, n), v.File.Name))
+	if err != nil {
+		return nil, 0, fmt.Errorf("open checkpoint: %w", err)
+	}
+	i, err := f.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, i.Size(), nil
+}

@@ -1,0 +1,314 @@
+package appliance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"weir/checkpoint"
+	"weir/duckext"
+	"weir/queryable"
+	"weir/state"
+	"weir/state/plan"
+	"weir/state/sqltype"
+)
+
+// Lease pins what a query names: one snapshot for everything that is live, and
+// the checkpoints that it goes back to.
+func (a *Appliance) Lease(ctx context.Context, refs []duckext.Ref) (duckext.Lease, error) {
+	sn, err := a.store.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	a.leased.note(sn)
+	l := &lease{a: a, sn: sn, cat: sn.Catalog(), tables: map[string]scanner{}}
+	for _, r := range refs {
+		if err := l.add(ctx, r, nil); err != nil {
+			l.Release()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// scanner reads one table of a lease.
+type scanner func(context.Context, duckext.ScanSpec) (array.RecordReader, error)
+
+type lease struct {
+	a      *Appliance
+	sn     *state.Snapshot
+	cat    *state.Catalog
+	views  []duckext.ViewDef
+	tables map[string]scanner
+	opened []*checkpoint.Table
+}
+
+func (l *lease) Epoch() uint64            { return l.sn.Epoch() }
+func (l *lease) Views() []duckext.ViewDef { return l.views }
+
+func (l *lease) Release() {
+	for _, t := range l.opened {
+		if err := t.Close(); err != nil {
+			l.a.log.Warn("close checkpoint", "error", err)
+		}
+	}
+	l.sn.Close()
+}
+
+func (l *lease) Scan(ctx context.Context, table string, s duckext.ScanSpec) (array.RecordReader, error) {
+	scan, ok := l.tables[table]
+	if !ok {
+		return nil, fmt.Errorf("the query has no table %q", table)
+	}
+	return scan(ctx, s)
+}
+
+// deepest is how many plain views may stand on one another.
+const deepest = 32
+
+// add resolves one name. above are the plain views that led to it.
+func (l *lease) add(ctx context.Context, r duckext.Ref, above []string) error {
+	if slices.ContainsFunc(l.views, func(d duckext.ViewDef) bool { return strings.EqualFold(d.Name, r.As) }) {
+		return nil
+	}
+	if len(above) > deepest {
+		return queryable.Errorf(queryable.BadRequest, "views stand on one another more than %d deep", deepest)
+	}
+	if r.At != nil {
+		return l.past(r)
+	}
+	if v, ok := l.cat.View(r.Name); ok {
+		l.live(r.As, v)
+		return nil
+	}
+	if q, ok := l.cat.Query(r.Name); ok {
+		return l.query(ctx, r.As, q, append(above, q.Name))
+	}
+	if src, ok := l.cat.Source(r.Name); ok {
+		l.source(r.As, src)
+		return nil
+	}
+	return &duckext.UnknownNameError{Name: r.Name, Names: l.names(), Offset: r.Offset}
+}
+
+func (l *lease) names() []string {
+	var names []string
+	for i := range l.cat.Views {
+		names = append(names, l.cat.Views[i].Plan.Name)
+	}
+	for i := range l.cat.Queries {
+		names = append(names, l.cat.Queries[i].Name)
+	}
+	for i := range l.cat.Sources {
+		names = append(names, l.cat.Sources[i].Name)
+	}
+	return names
+}
+
+// materialized is the definition of a view over some table of its state.
+func materialized(name, table string, v *plan.View, rows int64) duckext.ViewDef {
+	d := duckext.ViewDef{Name: name, SQL: v.Final, Relation: plan.StateRelation, Table: table, Columns: v.StateColumns(), Rows: rows}
+	for _, r := range v.Results {
+		if r.Key >= 0 {
+			d.Keys = append(d.Keys, duckext.Passed{Name: r.Name, Column: r.Key})
+		}
+	}
+	if len(d.Columns) == 0 { // SELECT 1 AS x FROM source: a row, and nothing kept
+		d.Columns = []sqltype.Field{{Name: "__nothing", Type: sqltype.Type{ID: sqltype.Boolean}}}
+	}
+	return d
+}
+
+// live attaches the present state of a view.
+func (l *lease) live(name string, v *state.View) {
+	st := l.sn.Stats(v.ID)
+	table := "live:" + v.Plan.Name
+	l.views = append(l.views, materialized(name, table, &v.Plan, st.Groups))
+	l.tables[table] = func(ctx context.Context, s duckext.ScanSpec) (array.RecordReader, error) {
+		req := scanRequest(v.ID, &v.Plan, s)
+		if st.Errors == 0 || len(s.Columns) == 0 || !slices.ContainsFunc(s.Columns, func(c int) bool { return c >= len(v.Plan.Keys) }) {
+			return l.sn.Scan(ctx, req)
+		}
+		// Some group of the view is in error: whoever reads its accumulators is told.
+		req.Columns = slices.Clone(s.Columns)
+		for k := range v.Plan.Keys {
+			req.Columns = append(req.Columns, k)
+		}
+		req.Extra.Error = true
+		rd, err := l.sn.Scan(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		return &checked{RecordReader: rd, view: &v.Plan, columns: len(s.Columns)}, nil
+	}
+}
+
+// scanRequest is a scan as the store wants it. Filters on columns that are not
+// keys stay DuckDB's.
+func scanRequest(id state.ViewID, v *plan.View, s duckext.ScanSpec) state.ScanRequest {
+	r := state.ScanRequest{View: id, Columns: s.Columns, FromSlot: s.FromSlot, ToSlot: s.ToSlot, Mem: memory.DefaultAllocator}
+	for _, f := range s.Filters {
+		if f.Column < len(v.Keys) {
+			r.Filters = append(r.Filters, state.Filter{Column: f.Column, In: f.In, Min: f.Min, Max: f.Max})
+		}
+	}
+	return r
+}
+
+// checked passes a scan on and fails at the first group that is in error.
+type checked struct {
+	array.RecordReader
+	view    *plan.View
+	columns int // that were asked for; keys and the error follow
+	rec     arrow.RecordBatch
+	err     error
+}
+
+func (c *checked) Next() bool {
+	if c.err != nil || !c.RecordReader.Next() {
+		return false
+	}
+	in := c.RecordReader.RecordBatch()
+	why := in.Column(int(in.NumCols()) - 1).(*array.String)
+	for i := range why.Len() {
+		if why.IsValid(i) {
+			c.err = failing(c.view.Name, keyText(c.view, in, c.columns, i), why.Value(i))
+			return false
+		}
+	}
+	c.drop()
+	fields := in.Schema().Fields()[:c.columns]
+	c.rec = array.NewRecordBatch(arrow.NewSchema(fields, nil), in.Columns()[:c.columns], in.NumRows())
+	return true
+}
+
+func (c *checked) drop() {
+	if c.rec != nil {
+		c.rec.Release()
+		c.rec = nil
+	}
+}
+
+func (c *checked) Release()                       { c.drop(); c.RecordReader.Release() }
+func (c *checked) RecordBatch() arrow.RecordBatch { return c.rec }
+func (c *checked) Record() arrow.RecordBatch      { return c.rec }
+
+func (c *checked) Schema() *arrow.Schema {
+	return arrow.NewSchema(c.RecordReader.Schema().Fields()[:c.columns], nil)
+}
+
+func (c *checked) Err() error {
+	if c.err != nil {
+		return c.err
+	}
+	return c.RecordReader.Err()
+}
+
+// keyText shows a group's key to people: city = Paris, day = 2026-01-01.
+func keyText(v *plan.View, rec arrow.RecordBatch, from, row int) string {
+	var parts []string
+	for i, k := range v.Keys {
+		col := rec.Column(from + i)
+		text := "NULL"
+		if col.IsValid(row) {
+			text = col.ValueStr(row)
+		}
+		parts = append(parts, k.Name+" = "+text)
+	}
+	if len(parts) == 0 {
+		return "(the only one)"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// query attaches a plain view and, before it, what it reads.
+func (l *lease) query(ctx context.Context, name string, q *state.Query, above []string) error {
+	refs, err := plan.References(ctx, l.a.engine, q.Select)
+	if err != nil {
+		return fmt.Errorf("view %s: %w", q.Name, err)
+	}
+	for _, r := range refs {
+		if r.Kind != "BASE_TABLE" {
+			continue
+		}
+		if err := l.add(ctx, duckext.Ref{Name: r.Name, As: r.Name}, above); err != nil {
+			return fmt.Errorf("view %s: %w", q.Name, err)
+		}
+	}
+	l.views = append(l.views, duckext.ViewDef{Name: name, SQL: q.Select})
+	return nil
+}
+
+// past attaches a view as a checkpoint holds it.
+func (l *lease) past(r duckext.Ref) error {
+	c, err := l.checkpoint(r.At)
+	if err != nil {
+		return err
+	}
+	v, ok := c.Manifest.View(r.Name)
+	if !ok {
+		var names []string
+		for _, v := range c.Manifest.Views {
+			names = append(names, v.Name)
+		}
+		if _, plain := l.cat.Query(r.Name); plain {
+			return queryable.Errorf(queryable.BadRequest, "AT goes with a materialized view, and %s is a view: use AT on what it reads", r.Name)
+		}
+		return &duckext.UnknownNameError{Name: r.Name, Names: names, Offset: r.Offset}
+	}
+	t, err := c.Table(v.Name)
+	if err != nil {
+		return err
+	}
+	l.opened = append(l.opened, t)
+	table := fmt.Sprintf("checkpoint:%d:%s", c.Manifest.Checkpoint, v.Name)
+	p := v.Plan
+	l.views = append(l.views, materialized(r.As, table, &p, v.Groups))
+	l.tables[table] = func(ctx context.Context, s duckext.ScanSpec) (array.RecordReader, error) {
+		return t.Scan(ctx, scanRequest(state.ViewID(v.ID), &p, s))
+	}
+	return nil
+}
+
+// checkpoint finds the one that AT means: by its number, or the newest that was
+// taken at or before a time.
+func (l *lease) checkpoint(at *duckext.At) (*checkpoint.Checkpoint, error) {
+	switch {
+	case at.Savepoint != "":
+		return nil, queryable.Errorf(queryable.BadRequest, "there are no savepoints yet: use AT (VERSION => n) with a number of SHOW CHECKPOINTS")
+	case at.Timestamp.IsZero():
+		if at.Version < 1 {
+			return nil, queryable.Errorf(queryable.NotFound, "there is no checkpoint %d (SHOW CHECKPOINTS lists them)", at.Version)
+		}
+		return l.a.keeper.open(uint64(at.Version))
+	}
+	ms, err := checkpoint.List(l.a.keeper.fs, l.a.keeper.dir)
+	if err != nil {
+		return nil, err
+	}
+	for i := len(ms) - 1; i >= 0; i-- {
+		if !ms[i].Created.After(at.Timestamp) {
+			return l.a.keeper.open(ms[i].Checkpoint)
+		}
+	}
+	return nil, queryable.Errorf(queryable.NotFound, "no checkpoint is as old as %s (SHOW CHECKPOINTS lists them)", at.Timestamp.Format(time.RFC3339))
+}
+
+// newestRecords is how many records of a source a query is shown.
+const newestRecords = 1000
+
+// source attaches the newest records of a source, read when the query first
+// scans them.
+func (l *lease) source(name string, src *state.Source) {
+	table := "source:" + src.Name
+	rel := plan.Source{Name: src.Name, Columns: src.Columns}.Relation()
+	l.views = append(l.views, duckext.ViewDef{Name: name, Table: table, Columns: rel.Columns, Rows: newestRecords})
+	once := &newest{l: l, src: src, columns: rel.Columns}
+	l.tables[table] = once.scan
+}

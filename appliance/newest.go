@@ -1,0 +1,53 @@
+package appliance
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"weir/duckext"
+	"weir/state"
+	"weir/state/sqltype"
+)
+
+// newest is a source as a query sees it: its newest records, read at the first
+// scan, the same for all scans of the query.
+type newest struct {
+	l       *lease
+	src     *state.Source
+	columns []sqltype.Field
+
+	mu  sync.Mutex
+	rec arrow.RecordBatch
+	err error
+}
+
+func (n *newest) scan(ctx context.Context, s duckext.ScanSpec) (array.RecordReader, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.rec == nil && n.err == nil {
+		n.rec, n.err = n.l.a.pipeline.Newest(ctx, n.src, n.columns, newestRecords)
+	}
+	if n.err != nil {
+		return nil, n.err
+	}
+	fields := make([]arrow.Field, len(s.Columns))
+	cols := make([]arrow.Array, len(s.Columns))
+	for i, c := range s.Columns {
+		if c < 0 || c >= len(n.columns) {
+			return nil, fmt.Errorf("source %s has no column %d", n.src.Name, c)
+		}
+		fields[i], cols[i] = n.rec.Schema().Field(c), n.rec.Column(c)
+	}
+	schema := arrow.NewSchema(fields, nil)
+	var recs []arrow.RecordBatch
+	if s.FromSlot == 0 { // records have no slot: the first range has them all
+		rec := array.NewRecordBatch(schema, cols, n.rec.NumRows())
+		defer rec.Release()
+		recs = append(recs, rec)
+	}
+	return array.NewRecordReader(schema, recs)
+}

@@ -1,0 +1,208 @@
+package appliance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"weir/queryable"
+	"weir/state"
+	"weir/state/sqltype"
+)
+
+// errorColumn stands behind the columns of every scan: why a group has no
+// results, NULL when it has.
+const errorColumn = "__error"
+
+// Scan streams the visible groups of a view in (slot, key) order. It holds a
+// snapshot until the reader is released.
+func (b backend) Scan(ctx context.Context, r queryable.ScanRequest) (*queryable.Rows, error) {
+	if r.After != "" {
+		return nil, queryable.Errorf(queryable.BadRequest, "after is not supported yet: scan by slot instead")
+	}
+	sn, err := b.snapshot()
+	if err != nil {
+		return nil, err
+	}
+	v, ok := sn.Catalog().View(r.View)
+	if !ok {
+		sn.Close()
+		return nil, notFound("view", r.View)
+	}
+	s := &viewScan{ctx: ctx, b: b, sn: sn, v: v, limit: int64(r.Limit)}
+	if err := s.choose(r.Columns); err != nil {
+		sn.Close()
+		return nil, err
+	}
+	s.in, err = sn.Scan(ctx, state.ScanRequest{View: v.ID, Extra: state.Extra{Error: true}, FromSlot: r.FromSlot, ToSlot: r.ToSlot, Mem: memory.DefaultAllocator})
+	if err != nil {
+		sn.Close()
+		return nil, err
+	}
+	s.refs.Store(1)
+	return &queryable.Rows{
+		Answer:  queryable.Answer{Epoch: sn.Epoch(), Positions: positions(sn.Positions(v.Cursor))},
+		Columns: s.columns, Records: s,
+	}, nil
+}
+
+// viewScan reads a view as SQL sees it, with the errors of its groups.
+type viewScan struct {
+	ctx     context.Context
+	b       backend
+	sn      *state.Snapshot
+	v       *state.View
+	in      array.RecordReader
+	results []int // of v.Plan.Results, -1 for the error column
+	columns []queryable.Column
+	schema  *arrow.Schema
+	limit   int64 // 0 is none
+	sent    int64
+	rec     arrow.RecordBatch
+	err     error
+	refs    atomic.Int64
+}
+
+// choose resolves the names of columns.
+func (s *viewScan) choose(names []string) error {
+	if names == nil {
+		for i := range s.v.Plan.Results {
+			s.results = append(s.results, i)
+		}
+		s.results = append(s.results, -1)
+	}
+	for _, n := range names {
+		if n == errorColumn {
+			s.results = append(s.results, -1)
+			continue
+		}
+		i := slices.IndexFunc(s.v.Plan.ResultColumns(), func(f sqltype.Field) bool { return strings.EqualFold(f.Name, n) })
+		if i < 0 {
+			return queryable.Errorf(queryable.BadRequest, "view %s has no column %s", s.v.Plan.Name, n)
+		}
+		s.results = append(s.results, i)
+	}
+	all := viewColumns(s.v)
+	var fields []arrow.Field
+	for _, i := range s.results {
+		c := queryable.Column{Field: sqltype.Field{Name: errorColumn, Type: sqltype.Type{ID: sqltype.Varchar}}, Role: queryable.RoleSystem}
+		if i >= 0 {
+			c = all[i]
+		}
+		s.columns = append(s.columns, c)
+		fields = append(fields, c.Type.InsideField(c.Name))
+	}
+	s.schema = arrow.NewSchema(fields, nil)
+	return nil
+}
+
+func (s *viewScan) Schema() *arrow.Schema          { return s.schema }
+func (s *viewScan) RecordBatch() arrow.RecordBatch { return s.rec }
+func (s *viewScan) Record() arrow.RecordBatch      { return s.rec }
+func (s *viewScan) Retain()                        { s.refs.Add(1) }
+
+func (s *viewScan) Err() error {
+	if s.err != nil {
+		return s.err
+	}
+	return s.in.Err()
+}
+
+func (s *viewScan) Release() {
+	if s.refs.Add(-1) > 0 {
+		return
+	}
+	s.drop()
+	s.in.Release()
+	s.sn.Close()
+}
+
+func (s *viewScan) drop() {
+	if s.rec != nil {
+		s.rec.Release()
+		s.rec = nil
+	}
+}
+
+func (s *viewScan) Next() bool {
+	s.drop()
+	for s.err == nil && (s.limit == 0 || s.sent < s.limit) && s.in.Next() {
+		rec, err := s.present(s.in.RecordBatch())
+		if err != nil {
+			s.err = err
+			return false
+		}
+		if s.limit > 0 && s.sent+rec.NumRows() > s.limit {
+			cut := rec.NewSlice(0, s.limit-s.sent)
+			rec.Release()
+			rec = cut
+		}
+		if rec.NumRows() > 0 {
+			s.sent += rec.NumRows()
+			s.rec = rec
+			return true
+		}
+		rec.Release()
+	}
+	return false
+}
+
+// present makes a batch of the answer of a batch of the state.
+func (s *viewScan) present(in arrow.RecordBatch) (arrow.RecordBatch, error) {
+	n := len(s.v.Plan.Keys) + len(s.v.Plan.Accs)
+	plain := array.NewRecordBatch(arrow.NewSchema(in.Schema().Fields()[:n], nil), in.Columns()[:n], in.NumRows())
+	defer plain.Release()
+	all, fs, err := s.b.finals.results(s.ctx, s.v, plain)
+	if err != nil {
+		return nil, err
+	}
+	defer fs.Release()
+	why, texts := mergeErrors(in.Column(n).(*array.String), fs.Errors)
+	defer why.Release()
+	cols := make([]arrow.Array, len(s.results))
+	for i, r := range s.results {
+		if r < 0 {
+			cols[i] = why
+			continue
+		}
+		cols[i] = all[r]
+	}
+	rec := array.NewRecordBatch(s.schema, cols, in.NumRows())
+	if fs.Visible == nil {
+		return rec, nil
+	}
+	defer rec.Release()
+	return filter(rec, visibleRows(int(in.NumRows()), fs.Visible, texts))
+}
+
+// mergeErrors joins what a merge and what the results said of each group.
+func mergeErrors(merged *array.String, results []string) (arrow.Array, []string) {
+	b := array.NewStringBuilder(memory.DefaultAllocator)
+	defer b.Release()
+	texts := make([]string, merged.Len())
+	for i := range texts {
+		switch {
+		case merged.IsValid(i):
+			texts[i] = merged.Value(i)
+		case results != nil:
+			texts[i] = results[i]
+		}
+		if texts[i] == "" {
+			b.AppendNull()
+		} else {
+			b.Append(texts[i])
+		}
+	}
+	return b.NewArray(), texts
+}
+
+// failing says what SQL is told of a group in error.
+func failing(view, key, why string) error {
+	return fmt.Errorf("view %s: the group %s is in error: %s", view, key, why)
+}
