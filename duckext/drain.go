@@ -225,15 +225,6 @@ func (c *column) array() *array.Data {
 	return array.NewData(c.t.Inside(), c.n, bufs, parts, c.nulls, 0)
 }
 
-// insideSchema is the Arrow schema of columns in the inside form.
-func insideSchema(cols []sqltype.Field) *arrow.Schema {
-	fs := make([]arrow.Field, len(cols))
-	for i, c := range cols {
-		fs[i] = c.Type.InsideField(c.Name)
-	}
-	return arrow.NewSchema(fs, nil)
-}
-
 // A collector gathers the chunks of a result into record batches.
 type collector struct {
 	fields []sqltype.Field

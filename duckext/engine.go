@@ -191,24 +191,28 @@ func (c *conn) serialize(ctx context.Context, sql string) ([]byte, error) {
 	if err != nil {
 		return nil, syntax(sql, err)
 	}
+	return checkTree(sql, text)
+}
+
+// checkTree takes the error out of what json_serialize_sql answered for sql.
+func checkTree(sql, text string) ([]byte, error) {
+	tree := []byte(text)
+	if !strings.HasPrefix(text, `{"error":true`) {
+		return tree, nil
+	}
 	var head struct {
-		Error    bool   `json:"error"`
 		Message  string `json:"error_message"`
 		Subtype  string `json:"error_subtype"`
 		Position string `json:"position"`
 	}
-	tree := []byte(text)
-	if strings.HasPrefix(text, `{"error":true`) {
-		if err := json.Unmarshal(tree, &head); err != nil {
-			return nil, fmt.Errorf("read the answer of json_serialize_sql: %w", err)
-		}
-		e := &plan.SyntaxError{Message: head.Message, Offset: -1}
-		if n, err := strconv.Atoi(head.Position); err == nil {
-			e.Offset = byteOffset(sql, n, head.Subtype)
-		}
-		return nil, e
+	if err := json.Unmarshal(tree, &head); err != nil {
+		return nil, fmt.Errorf("read the answer of json_serialize_sql: %w", err)
 	}
-	return tree, nil
+	e := &plan.SyntaxError{Message: head.Message, Offset: -1}
+	if n, err := strconv.Atoi(head.Position); err == nil {
+		e.Offset = byteOffset(sql, n, head.Subtype)
+	}
+	return nil, e
 }
 
 // text runs a statement with one text parameter that returns one text.

@@ -146,6 +146,9 @@ type walker struct {
 
 type object = map[string]any
 
+// isRef marks the tables of a tree that are references, not names of a WITH.
+const isRef = "weir"
+
 func (w *walker) location(o object) int {
 	n, ok := o["query_location"].(json.Number)
 	if !ok {
@@ -251,6 +254,7 @@ func (w *walker) table(o object, ctes []string) error {
 	case inWith:
 		return nil
 	}
+	o[isRef] = true
 	clause, _ := o["at_clause"].(object)
 	if clause == nil {
 		w.s.add(Ref{Name: name, As: name, Offset: at})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,7 @@ type memTable struct {
 	n     int64
 	fail  func(ScanSpec) error // error after the last row of a reader
 	block bool                 // the readers never end
+	only  int                  // if not 0, filtered readers look at so many slots
 
 	mu    sync.Mutex
 	specs []ScanSpec
@@ -42,6 +44,9 @@ func (m *memTable) Scan(ctx context.Context, s ScanSpec) (array.RecordReader, er
 	m.specs = append(m.specs, s)
 	m.mu.Unlock()
 	m.open.Add(1)
+	if len(s.Filters) > 0 {
+		return m.filtered(ctx, s), nil
+	}
 	return &memReader{m: m, ctx: ctx, s: s, slot: s.FromSlot - 1}, nil
 }
 
@@ -54,7 +59,47 @@ func (m *memTable) seen() []ScanSpec {
 	return s
 }
 
+// filtered reads the rows that the filters allow, and no others.
+func (m *memTable) filtered(ctx context.Context, s ScanSpec) array.RecordReader {
+	f := &memTable{cols: m.cols, fail: m.fail}
+	f.open.Add(1)
+	r := &memReader{m: f, ctx: ctx, s: s, slot: -1, onClose: func() { m.open.Add(-1) }}
+	to := s.ToSlot
+	if m.only > 0 {
+		to = m.only
+	}
+	for slot := s.FromSlot; slot < to; slot++ {
+		rec := m.slots[slot]
+		for i := range int(rec.NumRows()) {
+			if !slices.ContainsFunc(s.Filters, func(f Filter) bool { return !allows(f, rec.Column(f.Column), i) }) {
+				r.rows = append(r.rows, rec.NewSlice(int64(i), int64(i)+1))
+			}
+		}
+	}
+	return r
+}
+
+func allows(f Filter, arr arrow.Array, i int) bool {
+	if arr.IsNull(i) {
+		return false
+	}
+	if f.In != nil {
+		found := false
+		for j := range f.In.Len() {
+			found = found || f.In.ValueStr(j) == arr.ValueStr(i)
+		}
+		if !found {
+			return false
+		}
+	}
+	less := func(a, b arrow.Array, i, j int) bool { return a.(*array.Int64).Value(i) < b.(*array.Int64).Value(j) }
+	return (f.Min == nil || !less(arr, f.Min, i, 0)) && (f.Max == nil || !less(f.Max, arr, 0, i))
+}
+
 type memReader struct {
+	rows    []arrow.RecordBatch // in place of slots
+	onClose func()
+
 	m      *memTable
 	ctx    context.Context
 	s      ScanSpec
@@ -70,6 +115,9 @@ func (r *memReader) Release() {
 	}
 	r.closed = true
 	r.m.open.Add(-1)
+	if r.onClose != nil {
+		r.onClose()
+	}
 }
 
 func (r *memReader) Schema() *arrow.Schema {
@@ -86,6 +134,10 @@ func (r *memReader) Next() bool {
 	if r.ctx.Err() != nil {
 		r.err = r.ctx.Err()
 		return false
+	}
+	if r.onClose != nil {
+		r.slot++
+		return r.slot < len(r.rows)
 	}
 	for r.slot++; r.slot < r.s.ToSlot && r.m.slots[r.slot].NumRows() == 0; r.slot++ {
 	}
@@ -104,7 +156,12 @@ func (r *memReader) Next() bool {
 }
 
 func (r *memReader) RecordBatch() arrow.RecordBatch {
-	rec := r.m.slots[r.slot]
+	var rec arrow.RecordBatch
+	if r.onClose != nil {
+		rec = r.rows[r.slot]
+	} else {
+		rec = r.m.slots[r.slot]
+	}
 	var cols []arrow.Array
 	for _, c := range r.s.Columns {
 		cols = append(cols, rec.Column(c))
