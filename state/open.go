@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -183,7 +182,7 @@ func syncDir(fsys vfs.FS, dir string) error {
 func (s *Store) pebbleOptions() (*pebble.Options, func()) {
 	cache := pebble.NewCache(s.o.Cache)
 	o := &pebble.Options{
-		FS:                          orderedFS{s.o.FS},
+		FS:                          disk{s.o.FS, s},
 		Cache:                       cache,
 		FormatMajorVersion:          pebble.FormatNewest,
 		Logger:                      pebbleLogger{s},
@@ -202,39 +201,3 @@ func (s *Store) pebbleOptions() (*pebble.Options, func()) {
 	}
 	return o, cache.Unref
 }
-
-// pebbleLogger passes Pebble's notes on. Fatalf is how Pebble reports a failed
-// write of the log or the manifest; it expects not to return.
-type pebbleLogger struct{ s *Store }
-
-func (l pebbleLogger) Infof(format string, args ...any) {
-	l.s.o.Logger.Debug("pebble: " + fmt.Sprintf(format, args...))
-}
-
-func (l pebbleLogger) Errorf(format string, args ...any) {
-	l.s.o.Logger.Error("pebble: " + fmt.Sprintf(format, args...))
-}
-
-func (l pebbleLogger) Fatalf(format string, args ...any) {
-	l.s.fail(fmt.Errorf("the disk failed a commit: "+format, args...))
-	select {} // Pebble's goroutine must not go on
-}
-
-// orderedFS makes the name of a new manifest durable at once. Pebble writes the
-// file that points to it before it syncs the directory, and a disk that keeps
-// the second name but not the first leaves a database that does not open.
-type orderedFS struct{ vfs.FS }
-
-func (f orderedFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	file, err := f.FS.Create(name, c)
-	if err != nil || !strings.HasPrefix(f.PathBase(name), "MANIFEST-") {
-		return file, err
-	}
-	if err := syncDir(f.FS, f.PathDir(name)); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return file, nil
-}
-
-// Unwrap returns the wrapped file system.
-func (f orderedFS) Unwrap() vfs.FS { return f.FS }

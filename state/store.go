@@ -231,14 +231,7 @@ func (s *Store) err() error {
 // failed: Pebble's goroutines then stop for ever.
 func (s *Store) guard(f func() error) error {
 	done := make(chan error, 1)
-	go func() {
-		defer func() {
-			if p := recover(); p != nil { // Pebble panics when it cannot sync its directory
-				s.fail(fmt.Errorf("the disk failed: %v", p))
-			}
-		}()
-		done <- f()
-	}()
+	go func() { done <- f() }()
 	select {
 	case err := <-done:
 		return err

@@ -1,0 +1,76 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// pebbleLogger passes Pebble's notes on. Fatalf is how Pebble reports a failed
+// write of the log or the manifest; it expects not to return.
+type pebbleLogger struct{ s *Store }
+
+func (l pebbleLogger) Infof(format string, args ...any) {
+	l.s.o.Logger.Debug("pebble: " + fmt.Sprintf(format, args...))
+}
+
+func (l pebbleLogger) Errorf(format string, args ...any) {
+	l.s.o.Logger.Error("pebble: " + fmt.Sprintf(format, args...))
+}
+
+func (l pebbleLogger) Fatalf(format string, args ...any) {
+	l.s.fail(fmt.Errorf("the disk failed a commit: "+format, args...))
+	select {} // Pebble's goroutine must not go on
+}
+
+// A disk is the file system as Pebble is to see it.
+//
+// It makes the name of a new manifest durable at once: Pebble writes the file
+// that points to it before it syncs the directory, and a disk that keeps the
+// second name but not the first leaves a database that does not open.
+//
+// Where a directory cannot be synced Pebble panics, in whatever goroutine. Here
+// that is one more way for the disk to fail a commit.
+type disk struct {
+	vfs.FS
+	s *Store
+}
+
+// Create makes a file.
+func (d disk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := d.FS.Create(name, c)
+	if err != nil || !strings.HasPrefix(d.PathBase(name), "MANIFEST-") {
+		return file, err
+	}
+	if err := syncDir(d.FS, d.PathDir(name)); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// OpenDir opens a directory to sync it.
+func (d disk) OpenDir(name string) (vfs.File, error) {
+	file, err := d.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return directory{file, d.s}, nil
+}
+
+// Unwrap returns the wrapped file system.
+func (d disk) Unwrap() vfs.FS { return d.FS }
+
+type directory struct {
+	vfs.File
+	s *Store
+}
+
+// Sync does not return when it fails.
+func (d directory) Sync() error {
+	if err := d.File.Sync(); err != nil {
+		pebbleLogger{d.s}.Fatalf("sync of the directory: %v", err)
+	}
+	return nil
+}
