@@ -63,11 +63,33 @@ func (b *builder) resultNames() error {
 		case f.Name == "":
 			return b.errorAt(b.items[i], "a column without a name", "name it: expr AS name")
 		}
-		if _, nested := f.Type.Find(func(t sqltype.Type) bool { return t.ID == sqltype.Interval }); nested && f.Type.Nested() {
-			return b.errorAt(b.items[i], "a result of type "+f.Type.String()+" is not supported: an INTERVAL within another type may lose its hours in Arrow", "use to_microseconds, or a result of type INTERVAL")
+		if err := b.result(b.items[i], f.Type); err != nil {
+			return err
 		}
 		seen[key] = true
 		b.view.Results = append(b.view.Results, Result{Name: f.Name, Type: f.Type, Key: -1, Acc: -1})
+	}
+	return nil
+}
+
+// result refuses types that a result would not survive in.
+func (b *builder) result(e node, t sqltype.Type) error {
+	if err := b.named(e, t); err != nil {
+		return err
+	}
+	if _, ok := t.Find(isInterval); ok && t.Nested() {
+		return b.errorAt(e, "a result of type "+t.String()+" is not supported: an INTERVAL within another type may lose its hours in Arrow", "make the INTERVAL a result of its own, or use epoch(...)")
+	}
+	return nil
+}
+
+// named refuses structs without names, such as row(1, 2).
+func (b *builder) named(e node, t sqltype.Type) error {
+	_, ok := t.Find(func(u sqltype.Type) bool {
+		return u.ID == sqltype.Struct && slices.ContainsFunc(u.Fields, func(f sqltype.Field) bool { return f.Name == "" })
+	})
+	if ok {
+		return b.errorAt(e, "a struct without names is not supported", "name its fields: {'a': x, 'b': y}")
 	}
 	return nil
 }
@@ -219,6 +241,12 @@ func (b *builder) addKeys() error {
 }
 
 func (b *builder) keyType(k node, t sqltype.Type) error {
+	if isNull(k) {
+		return b.errorAt(k, "a key that is always NULL has no type", "leave it out, or cast it, for example NULL::VARCHAR")
+	}
+	if err := b.named(k, t); err != nil {
+		return err
+	}
 	if u, ok := t.Find(func(u sqltype.Type) bool { return u.ID == sqltype.JSON || u.ID == sqltype.Interval }); ok && t.Nested() {
 		hint := "cast it, for example to VARCHAR"
 		if u.ID == sqltype.Interval {
@@ -233,6 +261,10 @@ func (b *builder) keyType(k node, t sqltype.Type) error {
 }
 
 func isCollate(n node) bool { return str(n, "class") == "COLLATE" }
+
+func isNull(n node) bool { return str(n, "class") == "CONSTANT" && isTrue(sub(n, "value"), "is_null") }
+
+func isInterval(t sqltype.Type) bool { return t.ID == sqltype.Interval }
 
 func isText(t sqltype.Type) bool { return t.ID == sqltype.Varchar }
 
@@ -268,9 +300,18 @@ func (b *builder) addCalls() error {
 }
 
 func (b *builder) bind(c *call, types []sqltype.Type, args []string) error {
-	if len(types) == 1 && (c.spec.Name == "min" || c.spec.Name == "max") && contains(list(c.node, "children")[0], isCollate) {
-		if _, text := types[0].Find(isText); text {
+	if c.spec.Name == "min" || c.spec.Name == "max" {
+		arg := list(c.node, "children")[0]
+		if isNull(arg) {
+			return b.errorAt(c.node, c.spec.Name+" of NULL has no type", "cast it, for example NULL::VARCHAR")
+		}
+		if _, text := types[0].Find(isText); text && contains(arg, isCollate) {
 			return b.errorAt(c.node, c.spec.Name+" by a collation is not supported", "use "+c.spec.Name+"(lower(...))")
+		}
+	}
+	for _, t := range types {
+		if err := b.named(c.node, t); err != nil {
+			return err
 		}
 	}
 	bound, err := c.spec.Bind(types)
@@ -377,7 +418,27 @@ func slug(s string) string {
 	return w.String()
 }
 
-func cast(sql string, t sqltype.Type) string { return "CAST(" + sql + " AS " + t.String() + ")" }
+func cast(sql string, t sqltype.Type) string { return "CAST(" + sql + " AS " + typeSQL(t) + ")" }
+
+// typeSQL spells a type so that DuckDB reads it: with all fields quoted, since
+// any of their names may be a keyword.
+func typeSQL(t sqltype.Type) string {
+	switch t.ID {
+	case sqltype.List:
+		return typeSQL(*t.Elem) + "[]"
+	case sqltype.Array:
+		return fmt.Sprintf("%s[%d]", typeSQL(*t.Elem), t.Size)
+	case sqltype.Map:
+		return "MAP(" + typeSQL(t.Fields[0].Type) + ", " + typeSQL(t.Fields[1].Type) + ")"
+	case sqltype.Struct:
+		var fs []string
+		for _, f := range t.Fields {
+			fs = append(fs, quote(f.Name)+" "+typeSQL(f.Type))
+		}
+		return "STRUCT(" + strings.Join(fs, ", ") + ")"
+	}
+	return t.String()
+}
 
 // guarded refuses an INTERVAL whose time part does not fit Arrow's nanoseconds.
 func guarded(sql string) string {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -160,14 +161,13 @@ func (d *duck) Serialize(_ context.Context, sql string) ([]byte, error) {
 		return nil, err
 	}
 	var e struct {
-		Error    bool            `json:"error"`
 		Message  string          `json:"error_message"`
 		Position json.RawMessage `json:"position"`
 	}
-	if err := json.Unmarshal([]byte(a.Text), &e); err != nil {
-		return nil, err
-	}
-	if e.Error {
+	if strings.HasPrefix(a.Text, `{"error":true`) {
+		if err := json.Unmarshal([]byte(a.Text), &e); err != nil {
+			return nil, err
+		}
 		s := &SyntaxError{Message: e.Message, Offset: -1}
 		fmt.Sscanf(string(e.Position), `"%d"`, &s.Offset)
 		return nil, s
@@ -185,7 +185,7 @@ func (d *duck) Describe(_ context.Context, rels []Relation, sql string) ([]sqlty
 	for _, r := range rels {
 		rel := relation{Name: r.Name}
 		for _, c := range r.Columns {
-			rel.Columns = append(rel.Columns, column{c.Name, c.Type.String()})
+			rel.Columns = append(rel.Columns, column{c.Name, typeSQL(c.Type)})
 		}
 		q.Relations = append(q.Relations, rel)
 	}
@@ -196,6 +196,9 @@ func (d *duck) Describe(_ context.Context, rels []Relation, sql string) ([]sqlty
 	var fs []sqltype.Field
 	for _, c := range a.Columns {
 		t, err := sqltype.Parse(c.Type)
+		if strings.HasPrefix(c.Type, "STRUCT(INTEGER") || strings.HasPrefix(c.Type, "STRUCT(VARCHAR") { // of row(...)
+			t, err = sqltype.Type{ID: sqltype.Struct, Fields: make([]sqltype.Field, 2)}, nil
+		}
 		if err != nil {
 			return nil, fmt.Errorf("column %s: %w", c.Name, err)
 		}

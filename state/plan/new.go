@@ -94,7 +94,11 @@ func serialize(ctx context.Context, eng Engine, span ddl.Span) (node, error) {
 	if err != nil {
 		return nil, placed(err, span)
 	}
-	return decode(tree)
+	root, err := decode(tree)
+	if err != nil { // Infinity is not JSON
+		return nil, span.Errorf(0, "write 'inf'::DOUBLE for infinity", "a number in this SELECT is beyond DOUBLE")
+	}
+	return root, nil
 }
 
 // describe gives the columns of a SELECT of the script.

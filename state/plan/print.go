@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -16,11 +17,11 @@ type printer struct {
 }
 
 // text prints one expression. DuckDB's printer is not faithful: it prints a
-// DOUBLE constant so that it reads back as a DECIMAL. So constants that it
-// changes are wrapped first, and what it printed is read again and compared;
-// any other difference is an error.
+// DOUBLE constant so that it reads back as a DECIMAL. So constants are wrapped
+// first, and what it printed is read again and compared; any other difference is
+// an error.
 func (p printer) text(e node) (string, error) {
-	e, err := wrapDoubles(e)
+	e, err := wrapConstants(e)
 	if err != nil {
 		return "", err
 	}
@@ -78,35 +79,46 @@ func withoutAlias(e node) node {
 	return c
 }
 
-// wrapDoubles replaces every constant of type DOUBLE or FLOAT by the cast of a
-// string that reads back as the same bits.
-func wrapDoubles(e node) (node, error) {
+// wrapConstants replaces constants that DuckDB prints unfaithfully by the cast
+// of a string: a DOUBLE or FLOAT by the shortest digits that read back as the
+// same bits, a BOOLEAN as the parser itself writes one.
+func wrapConstants(e node) (node, error) {
 	if str(e, "class") != "CONSTANT" {
-		return replace(e, wrapDoubles)
+		return replace(e, wrapConstants)
 	}
 	value := sub(e, "value")
 	id := str(sub(value, "type"), "id")
-	if id != "DOUBLE" && id != "FLOAT" || isTrue(value, "is_null") {
+	if isTrue(value, "is_null") {
 		return e, nil
 	}
-	num, ok := value["value"].(json.Number)
-	if !ok {
-		return nil, fmt.Errorf("a constant of type %s is out of range", id)
+	switch id {
+	case "BOOLEAN":
+		if isTrue(value, "value") {
+			return castOf(e, "t", id), nil
+		}
+		return castOf(e, "f", id), nil
+	case "DOUBLE", "FLOAT":
+		bits := 64
+		if id == "FLOAT" {
+			bits = 32
+		}
+		f, err := strconv.ParseFloat(fmt.Sprint(value["value"]), bits)
+		if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
+			return nil, fmt.Errorf("a constant of type %s is out of range: %v", id, value["value"])
+		}
+		return castOf(e, strconv.FormatFloat(f, 'g', -1, bits), id), nil
 	}
-	bits := 64
-	if id == "FLOAT" {
-		bits = 32
-	}
-	f, err := strconv.ParseFloat(string(num), bits)
-	if err != nil {
-		return nil, fmt.Errorf("a constant of type %s is out of range: %s", id, num)
-	}
-	digits := node{
+	return e, nil
+}
+
+// castOf is CAST('digits' AS id) in the place of e.
+func castOf(e node, digits, id string) node {
+	text := node{
 		"class": "CONSTANT", "type": "VALUE_CONSTANT", "alias": "", "query_location": e["query_location"],
-		"value": node{"type": node{"id": "VARCHAR", "type_info": nil}, "is_null": false, "value": strconv.FormatFloat(f, 'g', -1, bits)},
+		"value": node{"type": node{"id": "VARCHAR", "type_info": nil}, "is_null": false, "value": digits},
 	}
 	return node{
 		"class": "CAST", "type": "OPERATOR_CAST", "alias": e["alias"], "query_location": e["query_location"],
-		"child": digits, "cast_type": node{"id": id, "type_info": nil}, "try_cast": false,
-	}, nil
+		"child": text, "cast_type": node{"id": id, "type_info": nil}, "try_cast": false,
+	}
 }

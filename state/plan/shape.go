@@ -165,6 +165,9 @@ func (s *selection) expression(n node) error {
 		if str(n, "type") == "GROUPING_FUNCTION" {
 			return s.errorAt(n, "grouping() belongs to GROUPING SETS, which are not supported", "leave it out")
 		}
+		if str(n, "type") == "OPERATOR_TRY" {
+			return s.errorAt(n, "TRY(...) is not supported in a materialized view: DuckDB can't group by it", "use TRY_CAST, or CASE WHEN to keep what fails away")
+		}
 		return nil
 	case "FUNCTION":
 		return s.function(n)
@@ -192,7 +195,7 @@ func (s *selection) expression(n node) error {
 func (s *selection) function(n node) error {
 	name := str(n, "function_name")
 	if schema := str(n, "schema"); schema != "" && schema != "main" || str(n, "catalog") != "" {
-		return s.errorAt(n, "functions of schema "+schema+" are not supported in a materialized view", "write "+name+"(...) without it, if DuckDB has it there")
+		return s.errorAt(n, schema+"."+name+"(...) is not supported in a materialized view, whether it is a method call or a schema", "write "+name+"("+schema+", ...) for the method, "+name+"(...) for the function")
 	}
 	if reason, nearest := unrepeatable(name, len(list(n, "children"))); reason != "" {
 		return s.errorAt(n, reason, nearest)
