@@ -64,9 +64,16 @@ export async function getStatus(signal?: AbortSignal) {
   return { status: read<Status>(await body(res)), serverTime: Date.parse(res.headers.get('Date') ?? '') }
 }
 
-export const getViews = async () => (await get<{ views: View[] | null }>('/api/v1/views')).views ?? []
+// An empty list may come as null. Below this line there are lists only.
+export async function getViews(): Promise<View[]> {
+  const { views } = await get<{ views: View[] | null }>('/api/v1/views')
+  return (views ?? []).map((v) => ({ ...v, columns: v.columns ?? [], positions: v.positions ?? [] }))
+}
 
-export const getSources = async () => (await get<{ sources: Source[] | null }>('/api/v1/sources')).sources ?? []
+export async function getSources(): Promise<Source[]> {
+  const { sources } = await get<{ sources: Source[] | null }>('/api/v1/sources')
+  return (sources ?? []).map((s) => ({ ...s, columns: s.columns ?? [], partitions: s.partitions ?? [] }))
+}
 
 export const getCheckpoints = async () =>
   (await get<{ checkpoints: Checkpoint[] | null }>('/api/v1/checkpoints')).checkpoints ?? []

@@ -6,14 +6,15 @@ import type { Column } from '../api/types.ts'
 import { kindOf, show } from './text.ts'
 
 export interface Series { name: string; values: (number | null)[] }
-export interface Chart { kind: 'line' | 'bars'; label: string; labels: string[]; series: Series[]; left: number }
+// measures are the columns that can be drawn; bars draw one of them, lines the first four.
+export interface Chart { kind: 'line' | 'bars'; label: string; labels: string[]; series: Series[]; measures: { name: string; column: number }[]; left: number }
 
 const maxBars = 40
 const maxPoints = 2000
 const maxSeries = 4
 
-// chartOf returns undefined when there is nothing to draw.
-export function chartOf(columns: readonly Column[], rows: readonly Json[][]): Chart | undefined {
+// chartOf returns undefined when there is nothing to draw. The measure is the column that bars draw.
+export function chartOf(columns: readonly Column[], rows: readonly Json[][], measure?: number): Chart | undefined {
   const kinds = columns.map((c) => kindOf(c.type))
   let label = kinds.findIndex((k) => k === 'time' || k === 'text' || k === 'boolean')
   const numbers = columns.map((_, i) => i).filter((i) => kinds[i] === 'number' && i !== label)
@@ -26,7 +27,8 @@ export function chartOf(columns: readonly Column[], rows: readonly Json[][]): Ch
     kind: line ? 'line' : 'bars',
     label: columns[label]?.name ?? 'row',
     labels: brief(cut.map((r, i) => (label < 0 ? String(i + 1) : show(r[label], columns[label]!.type).text)), kinds[label] === 'time'),
-    series: numbers.slice(0, line ? maxSeries : 1).map((i) => ({ name: columns[i]!.name, values: cut.map((r) => numeric(r[i])) })),
+    measures: numbers.map((column) => ({ name: columns[column]!.name, column })),
+    series: (line ? numbers.slice(0, maxSeries) : numbers.includes(measure!) ? [measure!] : numbers.slice(0, 1)).map((i) => ({ name: columns[i]!.name, values: cut.map((r) => numeric(r[i])) })),
     left: sorted.length - cut.length,
   }
 }

@@ -12,19 +12,27 @@ export function ChartView({ columns, rows }: { columns: readonly Column[]; rows:
   const host = useRef<HTMLDivElement>(null)
   const [size, setSize] = useState({ width: 800, height: 300 })
   const [hover, setHover] = useState<number | undefined>()
+  const [measure, setMeasure] = useState<number | undefined>()
   useEffect(() => {
     const watch = new ResizeObserver(([e]) => e && setSize({ width: e.contentRect.width, height: Math.max(160, e.contentRect.height) }))
     watch.observe(host.current!)
     return () => watch.disconnect()
   }, [])
-  const chart = chartOf(columns, rows)
+  const chart = chartOf(columns, rows, measure)
   if (!chart) return null
   return (
-    <div class="chart" ref={host}>
+    <div class="chart">
+      {chart.kind === 'bars' && chart.measures.length > 1 && (
+        <label class="measure">Bars of <select onChange={(e) => setMeasure(Number(e.currentTarget.value))}>
+          {chart.measures.map((m) => <option key={m.column} value={m.column} selected={m.name === chart.series[0]!.name}>{visible(m.name)}</option>)}
+        </select></label>
+      )}
+      <div class="canvas" ref={host}>
       <svg width={size.width} height={size.height} role="img" aria-label={`${chart.kind === 'line' ? 'Line' : 'Bar'} chart of ${chart.series.map((s) => visible(s.name)).join(', ')} by ${visible(chart.label)}`}
         onPointerMove={(e) => setHover(nearest(chart, size, e))} onPointerLeave={() => setHover(undefined)}>
         <Drawing chart={chart} {...size} hover={hover} />
       </svg>
+      </div>
       {chart.left > 0 && <p class="foot">The first {chart.labels.length} of {chart.labels.length + chart.left} rows.</p>}
     </div>
   )
@@ -39,7 +47,8 @@ function Drawing({ chart, width, height, hover }: { chart: Chart; width: number;
   const inner = { w: Math.max(10, width - margin.left - margin.right), h: Math.max(10, height - margin.top - margin.bottom) }
   const y = (v: number) => margin.top + inner.h * (1 - (v - bottom) / (top - bottom))
   const x = place(chart, inner.w)
-  const step = Math.max(1, Math.ceil(chart.labels.length / Math.max(1, Math.floor(inner.w / 110))))
+  const room = Math.min(112, 16 + 7 * Math.max(...chart.labels.map((l) => l.length)))
+  const step = Math.max(1, Math.ceil(chart.labels.length / Math.max(1, Math.floor(inner.w / room))))
   return (
     <>
       {marks.map((m) => (

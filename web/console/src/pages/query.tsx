@@ -6,7 +6,7 @@ import { sources, views } from '../store/catalog.ts'
 import { load, save } from '../store/prefs.ts'
 import { dropSql, route, sqlLink } from '../store/route.ts'
 import { cancel, dropRun, isRead, liveState, run, runOf, setLive } from '../store/runs.ts'
-import { active, activeId, closeTab, fill, goTo, newTab, renameTab, setText, tabs, unsaved } from '../store/tabs.ts'
+import { active, activeId, closeTab, fill, firstVisit, goTo, newTab, renameTab, setText, tabs, unsaved } from '../store/tabs.ts'
 import { online } from '../store/connection.ts'
 import { duration } from '../ui/format.ts'
 import { byteToIndex } from '../sql/split.ts'
@@ -30,18 +30,21 @@ export function QueryPage() {
   const tab = active.value
   const current = runOf(activeId.value).value
 
-  const start = () => {
-    const chosen = editor.current?.chosen()
-    if (!chosen) return
-    editor.current!.unmark()
-    void run(activeId.peek(), chosen.sql, chosen.from)
+  // Several statements run one after the other, up to the first that does not succeed.
+  const start = async () => {
+    const tab = activeId.peek()
+    editor.current?.unmark()
+    for (const { sql, from } of editor.current?.chosen() ?? []) {
+      await run(tab, sql, from)
+      if (runOf(tab).peek().state !== 'done') break
+    }
   }
   const live = (on: boolean) => {
     const r = runOf(activeId.peek()).peek()
     if (on && (r.state === 'idle' || r.state === 'failed' || r.state === 'cancelled')) {
-      const chosen = editor.current?.chosen()
+      const chosen = editor.current?.chosen()[0]
       if (!chosen || !isRead(chosen.sql)) return toast('Live runs a SELECT again and again; there is none at the cursor', true)
-      start()
+      void start()
     }
     setLive(activeId.peek(), on)
   }
@@ -53,7 +56,7 @@ export function QueryPage() {
       if (gone) return
       editor.current = made = new Editor(host.current!, {
         changed: setText,
-        run: start,
+        run: () => void start(),
         cancel: () => cancel(activeId.peek()),
         catalog: relations,
       })
@@ -84,8 +87,8 @@ export function QueryPage() {
 
   // At a first visit the editor is filled once the catalogue is known.
   useEffect(() => effect(() => {
-    if (!views.value || !sources.value || load('visited', false)) return
-    save('visited', true)
+    if (!firstVisit.value || !views.value || !sources.value) return
+    firstVisit.value = false
     const t = active.peek()
     if (t && t.text === '') fill(t.id, firstQuery(views.value, sources.value))
   }), [])
@@ -116,7 +119,7 @@ export function QueryPage() {
         <div class="toolbar" role="toolbar" aria-label="Run">
           {running
             ? <Button look="danger" icon="stop" onClick={() => cancel(activeId.peek())}>Cancel <kbd>Esc</kbd></Button>
-            : <Button look="primary" icon="play" disabled={!ready} onClick={start}>Run <kbd>{modifier} ↵</kbd></Button>}
+            : <Button look="primary" icon="play" disabled={!ready} onClick={() => void start()}>Run <kbd>{modifier} ↵</kbd></Button>}
           <Switch label="Live" on={current.live} change={live} title="Run again on every commit of new data" disabled={!current.live && current.state === 'done' && !isRead(current.sql)} />
           <span class="live-note">{current.live ? liveNote(current.answer?.ms ?? 0) : ''}</span>
           <span class="gap" />

@@ -12,7 +12,7 @@ import { kindOf, textOf, visible } from '../grid/text.ts'
 import { GridView } from '../grid/view.ts'
 import { examples } from '../sql/examples.ts'
 import { sources, views } from '../store/catalog.ts'
-import { epoch, now } from '../store/connection.ts'
+import { commits, epoch, now } from '../store/connection.ts'
 import { isRead, type Run } from '../store/runs.ts'
 import { toast } from '../store/toast.ts'
 import { count, duration, plural } from '../ui/format.ts'
@@ -47,6 +47,7 @@ export function Result(p: Props) {
       <div class="result-head">
         <Stamp run={run} />
         <span class="gap" />
+        <div class="tools">
         <div class="segments" role="group" aria-label="Show as">
           <Button icon="table" aria-label="Table" title="Table" aria-pressed={!asChart} onClick={() => setChart(false)} />
           <Button icon="chart" aria-label="Chart" title={drawable ? 'Chart' : 'A chart needs a column of numbers'} aria-pressed={asChart} disabled={!drawable} onClick={() => setChart(true)} />
@@ -63,6 +64,7 @@ export function Result(p: Props) {
           { name: 'NDJSON', note: 'one object per line', act: () => void save(run.sql, 'application/x-ndjson', 'ndjson') },
           { name: 'Arrow', note: 'IPC stream', act: () => void save(run.sql, 'application/vnd.apache.arrow.stream', 'arrows') },
         ]} />
+        </div>
       </div>
       {answer.truncated && <p class="truncated" role="note">Cut at {plural(answer.rows.length, 'row')}: there is more. Add a LIMIT or aggregate{sort ? '; the order is that of these rows alone' : ''}.</p>}
       {asChart
@@ -84,11 +86,12 @@ export function Result(p: Props) {
 function Stamp({ run }: { run: Run }) {
   const { answer } = run
   if (!answer) return null
-  const behind = epoch.value - answer.epoch
+  const behind = epoch.value - answer.epoch // what is known of commits grows with the epoch
+  const old = commits.ageOf(answer.epoch, run.answered)
   return (
     <dl class="stamp" aria-label="Version of the result">
       <div><dt>epoch</dt><dd>{count(answer.epoch)}</dd></div>
-      <div title="How old the newest data in it was when it was answered"><dt>data</dt><dd>{run.age === undefined ? '–' : `${duration(run.age)} old`}</dd></div>
+      <div title="How old the newest data in it was when it was answered"><dt>data</dt><dd>{old === undefined ? '–' : `${duration(old)} old`}</dd></div>
       <div><dt>{answer.rows.length === 1 ? 'row' : 'rows'}</dt><dd>{count(answer.rows.length)}{answer.truncated ? '+' : ''}</dd></div>
       <div><dt>time</dt><dd>{duration(answer.ms)}</dd></div>
       {!run.live && behind > 0 && (

@@ -54,7 +54,7 @@ export function SourcesPage() {
 }
 
 function Detail({ source: s, quarantine }: { source: Source; quarantine(): void }) {
-  const partitions = s.partitions ?? []
+  const { partitions } = s
   const worst = Math.max(1, ...partitions.map((p) => p.lag))
   return (
     <section class="detail" aria-label={visible(s.name)}>

@@ -79,7 +79,7 @@ function Detail({ view: v }: { view: View }) {
             <thead><tr><th scope="col">Name</th><th scope="col">Type</th><th scope="col">Role</th></tr></thead>
             <tbody>{v.columns.map((c) => <tr key={c.name}><th scope="row">{visible(c.name)}</th><td><code>{c.type}</code></td><td>{c.role === 'key' ? <span class="badge key-badge">key</span> : <span class="dim">{c.role ?? ''}</span>}</td></tr>)}</tbody>
           </table>
-          {v.positions?.length > 0 && (
+          {v.positions.length > 0 && (
             <>
               <h3>Positions</h3>
               <table class="plain">

@@ -10,7 +10,7 @@ import { highlightSelectionMatches, search, searchKeymap } from '@codemirror/sea
 import { EditorState, Prec, type Extension } from '@codemirror/state'
 import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers, placeholder } from '@codemirror/view'
 import { classHighlighter, highlightCode, tags as t } from '@lezer/highlight'
-import { statementAt } from './split.ts'
+import { split, statementAt } from './split.ts'
 import { suggest, type Relation } from './suggest.ts'
 import { keywords, types } from './words.ts'
 
@@ -131,17 +131,16 @@ export class Editor {
     this.states.delete(id)
   }
 
-  // chosen is the selection, else the statement at the cursor.
-  chosen(): Chosen | undefined {
+  // chosen is every statement of the selection, else the statement at the cursor.
+  chosen(): Chosen[] {
     const { main } = this.view.state.selection
     const text = this.view.state.doc.toString()
     if (!main.empty) {
-      const sql = text.slice(main.from, main.to)
-      const from = main.from + (sql.length - sql.trimStart().length)
-      return sql.trim() === '' ? undefined : { sql: sql.trim().replace(/;\s*$/, ''), from }
+      const part = text.slice(main.from, main.to)
+      return split(part).map((s) => ({ sql: part.slice(s.from, s.to), from: main.from + s.from }))
     }
     const s = statementAt(text, main.head)
-    return s && { sql: text.slice(s.from, s.to), from: s.from }
+    return s ? [{ sql: text.slice(s.from, s.to), from: s.from }] : []
   }
 
   // mark underlines the word at an offset as wrong.

@@ -6,7 +6,7 @@ import { ApiError, cancelSql, runSql, type Answer } from '../api/client.ts'
 import { changes, keyColumns, type Change } from '../grid/changes.ts'
 import { Live, type LiveState, type Outcome } from '../live/live.ts'
 import { views, refresh } from './catalog.ts'
-import { commits, epoch, sawEpoch, visible } from './connection.ts'
+import { epoch, pollNow, sawEpoch, visible } from './connection.ts'
 import { record } from './history.ts'
 import { activeId, randomId } from './tabs.ts'
 import { toast } from './toast.ts'
@@ -18,7 +18,6 @@ export interface Run {
   started: number
   answer?: Answer
   answered: number // Date.now() when it arrived
-  age?: number | undefined // of the data, in milliseconds, when it was answered
   error?: ApiError | undefined
   changes?: ReadonlyMap<number, Uint8Array> | undefined // against the answer before, while live
   live: boolean
@@ -58,6 +57,7 @@ export async function run(tab: string, sql: string, from: number): Promise<void>
     record({ sql, at: started, ms: Date.now() - started, error: got.message })
   } else {
     settle(s, got)
+    pollNow() // the status tells how old this epoch's data is
     record({ sql, at: started, ms: got.ms, epoch: got.epoch, rows: got.rows.length })
     if (!isRead(sql)) void refresh()
   }
@@ -88,8 +88,7 @@ export function isRead(sql: string): boolean {
 }
 
 function settle(s: Signal<Run>, answer: Answer, marks?: Run['changes']) {
-  const answered = Date.now()
-  s.value = { ...s.value, state: 'done', answer, answered, age: commits.ageOf(answer.epoch, answered), error: undefined, changes: marks }
+  s.value = { ...s.value, state: 'done', answer, answered: Date.now(), error: undefined, changes: marks }
 }
 
 async function request(tab: string, sql: string, quiet: boolean): Promise<Answer | ApiError | 'replaced'> {

@@ -16,8 +16,11 @@ export const active = computed(() => tabs.value.find((t) => t.id === activeId.va
 
 export const randomId = () => crypto.getRandomValues(new Uint32Array(4)).reduce((s, n) => s + n.toString(16).padStart(8, '0'), '')
 
-// openTabs restores the tabs. It reports whether this is a first visit: then there is one empty tab.
-export function openTabs(): boolean {
+// firstVisit is true when there was nothing to restore: then there is one empty tab.
+export const firstVisit = signal(false)
+
+// openTabs restores the tabs.
+export function openTabs() {
   window.addEventListener('storage', (e) => {
     if (e.key?.startsWith('weir.draft.') && e.newValue !== null) {
       const id = e.key.slice('weir.draft.'.length)
@@ -26,9 +29,9 @@ export function openTabs(): boolean {
   })
   const index = load<Index | null>('tabs', null)
   adopt(index)
-  if (tabs.value.length > 0) return false
+  if (tabs.value.length > 0) return
+  firstVisit.value = true
   newTab('')
-  return true
 }
 
 // newTab opens a tab with a text and goes to it.

@@ -6,7 +6,7 @@ const mod = /Mac|iPhone|iPad/.test(navigator.platform) ? '⌘' : 'Ctrl'
 
 const groups: [string, [string, string][]][] = [
   ['Editor', [
-    [`${mod} Enter`, 'Run the selection, or the statement at the cursor'],
+    [`${mod} Enter`, 'Run the statement at the cursor, or those selected in turn'],
     ['Esc', 'Cancel the running statement'],
     [`${mod} Space`, 'Completion'],
     [`${mod} /`, 'Comment the line'],

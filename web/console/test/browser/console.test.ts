@@ -1,6 +1,7 @@
 // The console in a browser, over a made-up appliance with the real content security policy.
 
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
+import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Browser } from 'playwright-core'
 import { evil, Fake } from '../fake/server.mjs'
@@ -62,6 +63,15 @@ describe('queries', () => {
     await b.page.keyboard.press('Shift+ArrowDown')
     await b.page.keyboard.press('Control+Enter')
     await expect.poll(() => b.cell(0, 0).textContent()).toBe('1')
+    await b.page.keyboard.press('Control+a')
+    await b.page.keyboard.press('Control+Enter')
+    await expect.poll(() => b.cell(0, 0).textContent()).toBe('333')
+    expect(fake.queries).toEqual(['SELECT 22', 'SELECT 1', 'SELECT 1', 'SELECT 22', 'SELECT 333'])
+    await b.write('SELECT 1; SELECT boom; SELECT 3')
+    await b.page.keyboard.press('Control+a')
+    await b.page.keyboard.press('Control+Enter')
+    await expect.poll(() => b.editor.locator('.cm-lintRange-error').textContent()).toBe('boom')
+    expect(fake.queries.at(-1)).toBe('SELECT boom')
   })
 
   test('an error is marked where it is, after characters of many bytes too', async () => {
@@ -480,4 +490,13 @@ test('everything can be done with the keyboard', async () => {
   await tabTo(/^Views/)
   await keyboard.press('Enter')
   await b.page.getByRole('heading', { name: 'Views' }).waitFor()
+})
+
+test('the scripts stay small, and the page has nothing inline', async () => {
+  await open()
+  const dist = new URL('../../dist/', import.meta.url)
+  const names = (await readdir(new URL('assets/', dist))).filter((n) => n.endsWith('.js'))
+  const sizes = await Promise.all(names.map(async (n) => gzipSync(await readFile(new URL('assets/' + n, dist)), { level: 9 }).length))
+  expect(sizes.reduce((a, b) => a + b)).toBeLessThan(260_000)
+  expect(await readFile(new URL('index.html', dist), 'utf8')).not.toMatch(/<style|style=|<script[^>]*>[^<]/)
 })
