@@ -9,8 +9,6 @@ import (
 func avg() Spec {
 	return Spec{
 		Name: "avg", Aliases: []string{"mean"}, Args: [2]int{1, 1},
-		Doc:       "the mean of numbers, a DOUBLE; kept as a sum and a count",
-		Exactness: "from the exact sum of integers and DECIMAL, within 1 ulp of DuckDB's; of DOUBLE as its sum",
 		Bind: func(args []sqltype.Type) (Bound, error) {
 			t := args[0]
 			if !t.Numeric() {

@@ -9,7 +9,6 @@ import (
 func count() Spec {
 	return Spec{
 		Name: "count", Aliases: []string{"count_star"}, Args: [2]int{0, 1},
-		Doc: "records, or those whose argument is not NULL", Exactness: "exact",
 		Bind: func(args []sqltype.Type) (Bound, error) {
 			p := Part{Call: "count", Rule: Add, Type: typ(sqltype.BigInt)}
 			if len(args) == 0 {
@@ -25,7 +24,6 @@ func count() Spec {
 func countIf() Spec {
 	return Spec{
 		Name: "count_if", Aliases: []string{"countif"}, Args: [2]int{1, 1},
-		Doc: "records for which the argument is true", Exactness: "exact",
 		Bind: func([]sqltype.Type) (Bound, error) {
 			big := typ(sqltype.BigInt)
 			return Bound{

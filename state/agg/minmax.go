@@ -6,17 +6,14 @@ import (
 	"weir/state/sqltype"
 )
 
-func minimum() Spec {
-	return extreme("min", Min, "the least value that is not NULL, in DuckDB's order (NaN is the greatest)")
-}
+func minimum() Spec { return extreme("min", Min) }
+func maximum() Spec { return extreme("max", Max) }
 
-func maximum() Spec {
-	return extreme("max", Max, "the greatest value that is not NULL, in DuckDB's order (NaN is the greatest)")
-}
-
-func extreme(name string, rule Rule, doc string) Spec {
+// extreme keeps the least or the greatest value that is not NULL, in DuckDB's
+// order: NaN is the greatest of numbers.
+func extreme(name string, rule Rule) Spec {
 	return Spec{
-		Name: name, Args: [2]int{1, 1}, Distinct: true, Doc: doc, Exactness: "exact",
+		Name: name, Args: [2]int{1, 1}, Distinct: true,
 		Bind: func(args []sqltype.Type) (Bound, error) {
 			t := args[0]
 			if u, ok := t.Find(func(u sqltype.Type) bool { return u.ID == sqltype.Interval }); ok && t.Nested() {

@@ -18,8 +18,6 @@ type Spec struct {
 	// Bind gives the accumulators for arguments of the given types. Its error says
 	// why the aggregate can't be kept for them, and what can.
 	Bind func(args []sqltype.Type) (Bound, error)
-	// Doc and Exactness are its rows in docs/sql.md.
-	Doc, Exactness string
 }
 
 // Bound is an aggregate over arguments of known types.

@@ -9,8 +9,6 @@ import (
 func sum() Spec {
 	return Spec{
 		Name: "sum", Args: [2]int{1, 1},
-		Doc:       "the sum; HUGEINT of integers and BOOLEAN, DECIMAL(38,s) of DECIMAL(p,s), DOUBLE of FLOAT, DOUBLE and UHUGEINT",
-		Exactness: "exact for integers and DECIMAL, an overflow is an error of the group; DOUBLE is kept compensated",
 		Bind: func(args []sqltype.Type) (Bound, error) {
 			t, err := sumType("sum", args[0])
 			if err != nil {

@@ -164,11 +164,19 @@ func (b *builder) normal(e node) call {
 
 // keyOf is the index of the key that e is, -1 if none.
 func (b *builder) keyOf(e node) int {
-	if len(b.keys) == 0 {
-		return -1
+	is := ""
+	for i, k := range b.keys {
+		if str(k, "class") != str(e, "class") || str(k, "type") != str(e, "type") {
+			continue // spares the text of deep expressions
+		}
+		if is == "" {
+			is = same(e)
+		}
+		if same(k) == is {
+			return i
+		}
 	}
-	s := same(e)
-	return slices.IndexFunc(b.keys, func(k node) bool { return same(k) == s })
+	return -1
 }
 
 // types asks DuckDB for the types of expressions over the source.

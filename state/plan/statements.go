@@ -220,14 +220,22 @@ func (b *builder) agree(what string, got, want []sqltype.Field) error {
 	return nil
 }
 
-// fingerprint covers what the meaning of stored state depends on.
+// fingerprint covers what the meaning of stored state depends on: keys,
+// accumulators and how they are filled, but neither results nor HAVING.
 func fingerprint(v *View) string {
+	type part struct{ Name, Type, Rule string }
+	var parts []part
+	for _, k := range v.Keys {
+		parts = append(parts, part{k.Name, k.Type.String(), "key"})
+	}
+	for _, a := range v.Accs {
+		parts = append(parts, part{a.Name, a.Type.String(), string(a.Rule)})
+	}
 	b, err := json.Marshal(struct {
-		Keys    []Key
-		Accs    []Accumulator
+		Parts   []part
 		Inputs  []sqltype.Field
 		Partial string
-	}{v.Keys, v.Accs, v.Inputs, v.Partial})
+	}{parts, v.Inputs, v.Partial})
 	if err != nil {
 		panic(fmt.Sprintf("plan: a view that is not JSON: %v", err)) // it is plain data
 	}
