@@ -45,7 +45,7 @@ func (c *demoCmd) Run(ctx context.Context, s streams, log *slog.Logger) error {
 		if err != nil {
 			return fmt.Errorf("start the demo's broker: %w", err)
 		}
-		defer b.Close()
+		defer leave(b)
 		c.Brokers = b.Addr()
 	}
 	brokers := splitBrokers(c.Brokers)
@@ -71,6 +71,20 @@ func (c *demoCmd) Run(ctx context.Context, s streams, log *slog.Logger) error {
 		}
 	})
 	return serve(ctx, config{serveFlags: c.serveFlags, log: log, scripts: []script{{"demo.sql", demo.SQL}}}, s.out, false)
+}
+
+// leave closes the broker, but does not wait long: what it has written survives
+// the end of the process.
+func leave(b *devbroker.Broker) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		b.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(time.Second):
+	}
 }
 
 // shop produces the demo's events. The producer sends in the background; the
