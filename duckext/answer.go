@@ -32,13 +32,15 @@ type worker struct {
 	parts   int
 	options Options
 
-	engine  *Engine
-	session *Session
-	trees   *stmt              // json_serialize_sql
-	views   map[string]*warmed // by lower-case name
-	edition int                // grows when a view is declared anew
-	leases  chan leaseMsg
-	queries chan queryMsg
+	engine     *Engine
+	session    *Session
+	trees      *stmt              // json_serialize_sql
+	views      map[string]*warmed // by lower-case name
+	edition    int                // grows when a view is declared anew
+	version    int                // grows when any view is declared
+	statements map[string]*known  // by the user's text
+	leases     chan leaseMsg
+	queries    chan queryMsg
 
 	mu     sync.Mutex
 	query  context.Context
@@ -61,6 +63,7 @@ func (w *worker) open() (err error) {
 		return err
 	}
 	w.views = map[string]*warmed{}
+	w.statements = map[string]*known{}
 	w.trees, err = w.session.c.prepare("SELECT json_serialize_sql($1::VARCHAR)")
 	return err
 }
@@ -119,26 +122,15 @@ func (w *worker) serialize(sql string) ([]byte, error) {
 }
 
 func (w *worker) run(ctx context.Context, q queryMsg, end *endMsg) error {
-	st, err := inspect(q.SQL, w.serialize)
+	k, err := w.known(q.SQL)
 	if err != nil {
-		if w.gate {
-			return err
-		}
-		st = &statement{sql: q.SQL}
-	}
-	sql := st.rewritten()
-	if len(st.spans) > 0 {
-		// What replaced an AT clause must not have made it another statement.
-		again, err := inspect(sql, w.serialize)
-		if err != nil || len(again.spans) > 0 || again.bases != st.bases {
-			return &refusal{"the AT clause cannot be read: write the view's name, then AT (VERSION => n)", -1}
-		}
+		return err
 	}
 	params, err := readParams(q.Params)
 	if err != nil {
 		return err
 	}
-	if err := writeJSON(w.control, frameNames, namesMsg{Refs: st.refs}); err != nil {
+	if err := writeJSON(w.control, frameNames, namesMsg{Refs: k.st.refs}); err != nil {
 		return err
 	}
 	lease := <-w.leases // always answered, so that none is left for the next query
@@ -148,15 +140,64 @@ func (w *worker) run(ctx context.Context, q queryMsg, end *endMsg) error {
 	if err := w.declare(ctx, lease.Views); err != nil {
 		return err
 	}
-	if err := w.pushDown(ctx, st, params); err != nil {
+	if err := w.pushDown(ctx, k.st, params); err != nil {
 		return err
 	}
 	w.session.use(ctx)
-	err = w.execute(ctx, sql, params, q, end)
+	err = w.execute(ctx, k, params, q, end)
 	if e, ok := errors.AsType[*plan.SyntaxError](err); ok && e.Offset >= 0 {
-		e.Offset = st.original(e.Offset)
+		e.Offset = k.st.original(e.Offset)
 	}
 	return err
+}
+
+// A known statement has passed the gate and is kept, since dashboards and
+// lookups send the same text over and over.
+type known struct {
+	st      *statement
+	sql     string // what runs
+	stmt    *stmt  // nil until prepared
+	version int    // of the worker when stmt was prepared
+}
+
+// maxKnown is how many statements are kept. When there are more, all go.
+const maxKnown = 64
+
+// known passes a statement through the gate, or finds it.
+func (w *worker) known(sql string) (*known, error) {
+	if k := w.statements[sql]; k != nil {
+		return k, nil
+	}
+	st, err := inspect(sql, w.serialize)
+	if err != nil {
+		if w.gate {
+			return nil, err
+		}
+		st = &statement{sql: sql}
+	}
+	k := &known{st: st, sql: st.rewritten()}
+	if len(st.spans) > 0 {
+		// What replaced an AT clause must not have made it another statement.
+		again, err := inspect(k.sql, w.serialize)
+		if err != nil || len(again.spans) > 0 || again.bases != st.bases {
+			return nil, &refusal{"the AT clause cannot be read: write the view's name, then AT (VERSION => n)", -1}
+		}
+	}
+	if len(w.statements) >= maxKnown {
+		for _, old := range w.statements {
+			old.forget()
+		}
+		clear(w.statements)
+	}
+	w.statements[sql] = k
+	return k, nil
+}
+
+func (k *known) forget() {
+	if k.stmt != nil {
+		k.stmt.close()
+		k.stmt = nil
+	}
 }
 
 // declare brings the views of the lease into the instance, those that changed. A
@@ -190,6 +231,7 @@ func (w *worker) declare(ctx context.Context, defs []ViewDef) error {
 }
 
 func (w *worker) declareOne(key string, d ViewDef, text string) error {
+	w.version++
 	v := &warmed{def: d, text: text, edition: w.edition}
 	sql := d.SQL
 	if d.Table != "" {
@@ -317,8 +359,16 @@ func (w *worker) cast(ctx context.Context, vals []constant, t sqltype.Type) (arr
 }
 
 // execute runs the statement and sends its rows, up to the query's limits.
-func (w *worker) execute(ctx context.Context, sql string, p params, q queryMsg, end *endMsg) error {
-	st, res, err := w.start(ctx, sql, p)
+func (w *worker) execute(ctx context.Context, k *known, p params, q queryMsg, end *endMsg) error {
+	if k.version != w.version {
+		k.forget()
+	}
+	if k.stmt == nil {
+		if err := w.prepare(k, k.sql); err != nil {
+			return err
+		}
+	}
+	res, err := start(ctx, k.stmt, p)
 	if err != nil {
 		return err
 	}
@@ -326,36 +376,40 @@ func (w *worker) execute(ctx context.Context, sql string, p params, q queryMsg, 
 	if slices.ContainsFunc(cols, func(c resultColumn) bool { return c.known.ID == sqltype.Invalid }) {
 		// What Weir has no Arrow form for travels as text.
 		res.close()
-		st.close()
-		if st, res, err = w.start(ctx, asText(sql, cols), p); err != nil {
+		defer k.forget()
+		k.forget()
+		if err := w.prepare(k, asText(k.sql, cols)); err != nil {
 			return err
 		}
+		if res, err = start(ctx, k.stmt, p); err != nil {
+			return err
+		}
+		defer res.close()
+		return w.send(res, cols, q, end)
 	}
-	defer st.close()
 	defer res.close()
 	return w.send(res, cols, q, end)
 }
 
-// start prepares, binds and begins a statement. Both results must be closed.
-func (w *worker) start(ctx context.Context, sql string, p params) (*stmt, *result, error) {
+// prepare binds a statement to the views as they are now.
+func (w *worker) prepare(k *known, sql string) error {
 	st, err := w.session.c.prepare(sql)
 	if err != nil {
-		return nil, nil, syntax(sql, err)
+		return syntax(sql, err)
 	}
 	if w.gate && st.kind() != mapping.StatementTypeSelect && st.kind() != mapping.StatementTypeExplain {
 		st.close()
-		return nil, nil, &refusal{"a query is one SELECT, or EXPLAIN, DESCRIBE or SUMMARIZE of one", -1}
+		return &refusal{"a query is one SELECT, or EXPLAIN, DESCRIBE or SUMMARIZE of one", -1}
 	}
+	k.stmt, k.version = st, w.version
+	return nil
+}
+
+func start(ctx context.Context, st *stmt, p params) (*result, error) {
 	if err := p.bind(st); err != nil {
-		st.close()
-		return nil, nil, err
+		return nil, err
 	}
-	res, err := st.execute(ctx, true)
-	if err != nil {
-		st.close()
-		return nil, nil, err
-	}
-	return st, res, nil
+	return st.execute(ctx, true)
 }
 
 // asText casts the columns that have no Arrow form. The inner names are made up

@@ -232,7 +232,7 @@ func TestPoolWithoutProcesses(t *testing.T) {
 
 func BenchmarkQuery(b *testing.B) {
 	c, m := shop(100_000)
-	p := openPool(b, c, PoolOptions{Size: 1, MaxQueries: 1 << 30})
+	p := openPool(b, c, PoolOptions{Size: 1, MaxQueries: 1 << 30, Threads: 1})
 	for _, q := range []struct {
 		name, sql string
 		params    []any
@@ -246,10 +246,14 @@ func BenchmarkQuery(b *testing.B) {
 			m.only = 0
 		}
 		b.Run(q.name, func(b *testing.B) {
+			ask(b, p, q.sql, q.params...)
+			before, child := cpu(b, p), cpuOfChildren(b, p)
 			for b.Loop() {
 				m.seen()
 				ask(b, p, q.sql, q.params...)
 			}
+			b.ReportMetric(float64((cpu(b, p)-before).Microseconds())/float64(b.N), "cpu-us/op")
+			b.ReportMetric(float64((cpuOfChildren(b, p)-child).Microseconds())/float64(b.N), "child-cpu-us/op")
 		})
 	}
 }

@@ -52,7 +52,7 @@ type PoolOptions struct {
 	Timeout      time.Duration // of a query from its start; 30 s
 	Memory       int64         // resident bytes of all processes together; 512 MiB
 	AddressSpace int64         // of each process; 3 GiB, negative: unlimited
-	Threads      int           // of each process; 2
+	Threads      int           // of each process; 1, which spends the least on a query
 	MaxQueries   int           // after which a process is replaced; 1000
 	MaxRows      int64         // of a result, if the request has no lower limit; 100,000
 	MaxBytes     int64         // of a result as Arrow; 64 MiB
@@ -76,7 +76,7 @@ func (o PoolOptions) orDefault() PoolOptions {
 	}
 	def(&o.Size, 2)
 	def(&o.Queue, 32)
-	def(&o.Threads, 2)
+	def(&o.Threads, 1)
 	def(&o.MaxQueries, 1000)
 	def64(&o.Memory, 512<<20)
 	def64(&o.MaxRows, 100_000)

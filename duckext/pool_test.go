@@ -484,6 +484,52 @@ func TestLeasesAndChanges(t *testing.T) {
 	}
 }
 
+// A statement that a process has kept follows its views and its parameters.
+func TestKeptStatements(t *testing.T) {
+	c, _ := shop(100)
+	p := openPool(t, c, PoolOptions{Size: 1})
+	const at, max = "SELECT k FROM v AT (VERSION => 3) WHERE k = $1", "SELECT max(k) FROM v"
+	old := c.views["v"]
+	for round := range 3 {
+		if got := answerOf(ask(t, p, max)); got != "99\n" {
+			t.Errorf("round %d: %s", round, got)
+		}
+		for _, k := range []any{5, "5", 5.0, nil} {
+			want := "5\n"
+			if k == nil {
+				want = ""
+			}
+			if got := answerOf(ask(t, p, at, k)); got != want {
+				t.Errorf("round %d, k = %v: %s", round, k, got)
+			}
+		}
+		changed := old
+		changed.SQL, changed.Keys = "SELECT k + 1000 AS k, name FROM __state", nil
+		c.set("v", changed)
+		if got := answerOf(ask(t, p, max)); got != "1099\n" {
+			t.Errorf("round %d, changed: %s", round, got)
+		}
+		if got := answerOf(ask(t, p, at, 1005)); got != "1005\n" {
+			t.Errorf("round %d, changed: %s", round, got)
+		}
+		c.set("v", old)
+		for i := range 2 * 64 {
+			if got := answerOf(ask(t, p, fmt.Sprintf("SELECT k + %d FROM v WHERE k = 1", i))); got != fmt.Sprintln(i+1) {
+				t.Fatalf("round %d: %s", round, got)
+			}
+		}
+		if _, err := p.Query(t.Context(), Request{SQL: "SELECT k + $1 FROM v WHERE k = 1", Params: json.RawMessage(`["x"]`)}); err == nil {
+			t.Error("no error")
+		}
+		if got := answerOf(ask(t, p, "SELECT k + $1 FROM v WHERE k = 1", 2)); got != "3\n" {
+			t.Errorf("round %d: %s", round, got)
+		}
+		if got := answerOf(ask(t, p, "SELECT k::VARCHAR::BIT FROM v WHERE k IN (10, 11) ORDER BY 1")); got != "10\n11\n" {
+			t.Errorf("round %d: %s", round, got)
+		}
+	}
+}
+
 func TestOneEpochAQuery(t *testing.T) {
 	c, _ := shop(10)
 	p := openPool(t, c, PoolOptions{Size: 2})
