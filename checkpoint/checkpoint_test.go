@@ -409,17 +409,29 @@ func TestShare(t *testing.T) {
 	if err := open(t, fsys, 2).Verify(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.pos[1][0].Next++
-	f.records++
-	if third := write(t, fsys, f); third.BasedOn != nil {
-		t.Fatal("shared the file of a view that moved on")
+	for what, change := range map[string]func(){
+		"positions":   func() { f.pos[1][0].Next++ },
+		"records":     func() { f.records++ },
+		"topic":       func() { f.pos[1][1].TopicID[0]++ },
+		"groups":      func() { f.rows[1] = f.rows[1][:1] },
+		"fingerprint": func() { f.catalog.Views[0].Plan.Fingerprint = "new" },
+		"creation":    func() { f.catalog.Views[0].CreatedEpoch++ },
+	} {
+		change()
+		if m := write(t, fsys, f); m.BasedOn != nil {
+			t.Errorf("shared the file of a view with other %s", what)
+		}
+		if m := write(t, fsys, f); m.BasedOn == nil {
+			t.Errorf("not shared after a change of %s", what)
+		}
 	}
-	file := fsys.PathJoin(Path(fsys, dir, 3), first.Views[0].File.Name)
+	newest := uint64(14)
+	file := fsys.PathJoin(Path(fsys, dir, newest), first.Views[0].File.Name)
 	corrupt(t, fsys, file, func(b []byte) []byte { b[len(b)/2] ^= 4; return b })
-	if fourth := write(t, fsys, f); fourth.BasedOn != nil {
+	if m := write(t, fsys, f); m.BasedOn != nil {
 		t.Fatal("shared a damaged file")
 	}
-	if err := open(t, fsys, 4).Verify(t.Context()); err != nil {
+	if err := open(t, fsys, newest+1).Verify(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
