@@ -58,7 +58,7 @@ export interface Refused {
   value: string | null // base64; null is a tombstone
 }
 
-export interface Checkpoint { id: number; epoch: number; created: string; bytes: number; views: string[] | number }
+export interface Checkpoint { id: number; name?: string; epoch: number; created: string; bytes: number; views: string[] | number }
 
 export interface Status {
   epoch: number

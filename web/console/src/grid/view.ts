@@ -131,18 +131,23 @@ export class GridView {
   // measure fits the columns to their longest texts among the first rows. Columns only grow while a table goes on.
   private measure() {
     const { columns, rows } = this.data
-    const sample = rows.length > 300 ? [...rows.slice(0, 250), ...rows.slice(-50)] : rows
-    this.widths = columns.map((c, i) => {
-      let longest = ''
-      for (const row of sample) {
-        const { text } = show(row[i], c.type)
-        if (text.length > longest.length) longest = text
-      }
-      const wide = Math.max(this.width(longest), this.width(c.name) + 18, this.width(c.type) * 0.86)
-      return Math.max(this.widths[i] ?? 0, Math.min(maxWidth, Math.max(minWidth, Math.ceil(wide) + 26)))
-    })
+    this.widths = columns.map((_, i) => Math.max(this.widths[i] ?? 0, Math.min(maxWidth, this.fit(i))))
     this.gutter = Math.max(40, String(rows.length).length * 8 + 20)
     this.place()
+  }
+
+  // fit is the width that a column needs for its name and its longest text among the first and last rows.
+  private fit(column: number): number {
+    const { columns, rows } = this.data
+    const c = columns[column]!
+    const sample = rows.length > 300 ? [...rows.slice(0, 250), ...rows.slice(-50)] : rows
+    let longest = ''
+    for (const row of sample) {
+      const { text } = show(row[column], c.type)
+      if (text.length > longest.length) longest = text
+    }
+    const wide = Math.max(this.width(longest), this.width(visible(c.name)) + 18, this.width(c.type) * 0.86)
+    return Math.max(minWidth, Math.ceil(wide) + 26)
   }
 
   private width(text: string): number {
@@ -373,7 +378,7 @@ export class GridView {
   private drag(e: PointerEvent, column: number) {
     e.preventDefault()
     e.stopPropagation()
-    if (e.detail === 2) return
+    if (e.detail === 2) return this.setWidth(column, this.fit(column))
     const start = this.widths[column]! - e.clientX
     const moved = (m: PointerEvent) => this.setWidth(column, start + m.clientX)
     const up = () => {

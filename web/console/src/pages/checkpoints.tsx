@@ -56,7 +56,7 @@ export function CheckpointsPage() {
             <tbody>
               {all.map((c) => (
                 <tr key={c.id}>
-                  <th scope="row">{count(c.id)}</th>
+                  <th scope="row">{count(c.id)}{c.name && <span class="badge key-badge">{visible(c.name)}</span>}</th>
                   <td>{moment(c.created, now.value)} <span class="dim">{ago(Math.max(0, now.value - Date.parse(c.created)))}</span></td>
                   <td class="num">{count(c.epoch)}</td>
                   <td class="num">{bytes(c.bytes)}</td>

@@ -5,10 +5,10 @@ import { effect } from '@preact/signals'
 import { sources, views } from '../store/catalog.ts'
 import { load, save } from '../store/prefs.ts'
 import { dropSql, route, sqlLink } from '../store/route.ts'
-import { cancel, dropRun, isRead, liveState, run, runOf, setLive } from '../store/runs.ts'
+import { cancel, dropRun, isRead, liveState, run, runOf, setLive, type Run } from '../store/runs.ts'
 import { active, activeId, closeTab, fill, firstVisit, goTo, newTab, renameTab, setText, tabs, unsaved } from '../store/tabs.ts'
 import { online } from '../store/connection.ts'
-import { duration } from '../ui/format.ts'
+import { duration, plural } from '../ui/format.ts'
 import { byteToIndex } from '../sql/split.ts'
 import { firstQuery } from '../sql/examples.ts'
 import type { Relation } from '../sql/suggest.ts'
@@ -111,6 +111,7 @@ export function QueryPage() {
   return (
     <div class="query">
       <h1 class="off-screen">Query</h1>
+      <p class="off-screen" role="status">{spoken(current)}</p>
       {side && <Catalog insert={(t) => editor.current?.insert(t)} open={open} />}
       <div class="work">
         <TabStrip side={side} toggleSide={() => { setSide(!side); save('side', !side) }} closed={(id) => { editor.current?.forget(id); dropRun(id) }} />
@@ -135,6 +136,13 @@ export function QueryPage() {
 }
 
 const modifier = /Mac|iPhone|iPad/.test(navigator.platform) ? '⌘' : 'Ctrl'
+
+// spoken is what a screen reader hears of a run. Live re-runs are silent.
+function spoken(r: Run): string {
+  if (r.live || r.state === 'idle') return ''
+  if (r.state === 'done' && r.answer) return `${plural(r.answer.rows.length, 'row')} in ${duration(r.answer.ms)}`
+  return r.state
+}
 
 // liveNote says how live it is. It does not flicker with every run.
 function liveNote(ms: number): string {

@@ -9,7 +9,7 @@ import { rateHistory, sources } from '../store/catalog.ts'
 import { link, route } from '../store/route.ts'
 import { count, plural, rate } from '../ui/format.ts'
 import { openInEditor } from '../ui/open.ts'
-import { Button, copy, Empty, Spark, SqlText, StateBadge } from '../ui/parts.tsx'
+import { Button, copy, Empty, Spark, SqlText, StateBadge, useReveal } from '../ui/parts.tsx'
 import { Quarantine } from './quarantine.tsx'
 import { Loading } from './views.tsx'
 
@@ -57,7 +57,7 @@ function Detail({ source: s, quarantine }: { source: Source; quarantine(): void 
   const { partitions } = s
   const worst = Math.max(1, ...partitions.map((p) => p.lag))
   return (
-    <section class="detail" aria-label={visible(s.name)}>
+    <section class="detail" ref={useReveal()} aria-label={visible(s.name)}>
       <div class="detail-head">
         <h2>{visible(s.name)}</h2>
         <StateBadge state={s.state} error={s.error} />

@@ -10,7 +10,7 @@ import { catalogError, rateHistory, sources, views } from '../store/catalog.ts'
 import { link, route } from '../store/route.ts'
 import { bytes, count, plural, rate } from '../ui/format.ts'
 import { openInEditor } from '../ui/open.ts'
-import { Button, copy, Empty, Spark, SqlText, StateBadge } from '../ui/parts.tsx'
+import { Button, copy, Empty, Spark, SqlText, StateBadge, useReveal } from '../ui/parts.tsx'
 
 export function ViewsPage() {
   const all = views.value
@@ -57,7 +57,7 @@ export function ViewsPage() {
 
 function Detail({ view: v }: { view: View }) {
   return (
-    <section class="detail" aria-label={visible(v.name)}>
+    <section class="detail" ref={useReveal()} aria-label={visible(v.name)}>
       <div class="detail-head">
         <h2>{visible(v.name)}</h2>
         {v.kind === 'materialized' && <StateBadge state={v.state} error={v.error} />}

@@ -16,7 +16,7 @@ export class Commits {
 
   // saw takes one fact. What arrives late is of no use; a number below all that is known is another life of the server.
   saw(epoch: number, at: number) {
-    if (Number.isNaN(at)) return
+    if (!(at > 0)) return // before the first commit
     const first = this.known[0]
     const last = this.known.at(-1)
     if (first && last && epoch <= last.epoch) {

@@ -21,9 +21,9 @@ export const commits = new Commits()
 
 // dataAge is how old the newest committed data is, in milliseconds, or undefined before the first answer.
 export const dataAge = computed(() => {
-  const s = status.value
-  if (!s) return undefined
-  return Math.max(0, (online.value ? heard.value : now.value) - commits.skew - Date.parse(s.committed))
+  const at = Date.parse(status.value?.committed ?? '')
+  if (!(at > 0)) return undefined // nothing was committed yet
+  return Math.max(0, (online.value ? heard.value : now.value) - commits.skew - at)
 })
 
 const every = 1000

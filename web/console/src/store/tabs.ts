@@ -80,7 +80,10 @@ export function closeTab(id: string): Tab | undefined {
 
 function adopt(index: Index | null) {
   if (!index || !Array.isArray(index.order)) return
-  tabs.value = index.order.map((id) => ({
+  const order = [...index.order]
+  const here = active.peek()
+  if (here && !order.includes(here.id) && document.visibilityState === 'visible') order.push(here.id) // closed elsewhere, in use here
+  tabs.value = order.map((id) => ({
     id,
     name: 'Query',
     text: load('draft.' + id, ''),

@@ -43,7 +43,8 @@ export function duration(ms: number | null | undefined): string {
 
 // age is a duration that is read again and again: below ten seconds in tenths, so that it does not flicker.
 export function age(ms: number | null | undefined): string {
-  return ms === null || ms === undefined || ms >= 9950 ? duration(ms) : `${(ms / 1000).toFixed(1)} s`
+  if (ms === null || ms === undefined || ms >= 9950) return duration(ms)
+  return ms < 50 ? '<0.1 s' : `${(ms / 1000).toFixed(1)} s`
 }
 
 export const ago = (ms: number) => (ms < 1000 ? 'just now' : `${duration(ms)} ago`)

@@ -8,6 +8,16 @@ import { visible } from '../grid/text.ts'
 
 type Children = { children?: ComponentChildren }
 
+// useReveal scrolls a part that has just opened into view when little of it can be seen.
+export function useReveal() {
+  const box = useRef<HTMLElement>(null)
+  useEffect(() => {
+    const { top } = box.current!.getBoundingClientRect()
+    if (top > window.innerHeight * 0.6) box.current!.scrollIntoView({ block: 'start' })
+  }, [])
+  return box
+}
+
 // Icon draws one of the paths below, 16 by 16.
 export function Icon({ name }: { name: keyof typeof paths }) {
   return (

@@ -7,7 +7,8 @@ export default defineConfig({
   test: {
     include: ['test/browser/console.test.ts', ...(process.env.WEIR_URL ? ['test/browser/real.test.ts'] : [])],
     fileParallelism: false,
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    expect: { poll: { timeout: 8000 } },
   },
 })
