@@ -3,6 +3,7 @@ package ingest
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -38,8 +39,9 @@ type batch struct {
 	bytes   []byte
 	names   []string // of columns
 	columns []arrow.Array
-	refused []state.Refused // by the decoder: for all views
-	records int64           // read, whatever became of them
+	refused []state.Refused          // by the decoder: for all views
+	bad     map[int][]decode.Refusal // by row: columns that it could not fill
+	records int64                    // read, whatever became of them
 	next    map[int32]state.Position
 	newest  int64 // greatest timestamp, ms
 }
@@ -63,8 +65,11 @@ func (b *batch) project(cols []sqltype.Field) arrow.RecordBatch {
 }
 
 func (b *batch) slice(s span) []byte {
-	if s.end < 0 {
+	switch {
+	case s.end < 0:
 		return nil
+	case s.start == s.end:
+		return []byte{} // empty is not null
 	}
 	return b.bytes[s.start:s.end:s.end]
 }
@@ -83,7 +88,11 @@ type builder struct {
 	names  []string
 	json   *decode.JSON
 	meta   []metadata
-	batch  *batch
+	// strict refuses a record for any column that it cannot fill. Otherwise it is
+	// refused for the views that read the column, and counts in the others.
+	strict  bool
+	batch   *batch
+	scratch []decode.Refusal
 }
 
 // metadata is a Kafka metadata column.
@@ -150,10 +159,12 @@ func bytesOrNull(c *decode.Column, b []byte) error {
 	return c.Bytes(b)
 }
 
+// headers keeps all headers of a record, in their order. A key that is not UTF-8
+// has its broken bytes replaced, for VARCHAR cannot hold them.
 func headers(c *decode.Column, _ string, _ int32, r *kafka.Record) error {
 	each := c.Child(0)
 	for k, v := range r.Headers() {
-		if err := each.Child(0).Bytes([]byte(k)); err != nil {
+		if err := each.Child(0).Bytes([]byte(strings.ToValidUTF8(k, "\uFFFD"))); err != nil {
 			return err
 		}
 		if err := bytesOrNull(each.Child(1), v); err != nil {
@@ -195,7 +206,7 @@ func (b *builder) add(partition int32, r *kafka.Record) error {
 	w.value = span{len(t.bytes), len(t.bytes) + len(r.Value)}
 	t.bytes = append(t.bytes, r.Value...)
 
-	err := b.json.Append(r.Value)
+	bad, err := b.decode(r.Value)
 	if bad, ok := errors.AsType[*decode.Error](err); ok {
 		t.refused = append(t.refused, t.refuse(w, b.source.ID, 0, bad.Column, bad.Reason))
 		t.records++
@@ -212,8 +223,23 @@ func (b *builder) add(partition int32, r *kafka.Record) error {
 	}
 	t.records++
 	t.newest = max(t.newest, r.Timestamp)
+	if len(bad) > 0 {
+		if t.bad == nil {
+			t.bad = map[int][]decode.Refusal{}
+		}
+		t.bad[len(t.rows)] = slices.Clone(bad)
+	}
 	t.rows = append(t.rows, w)
 	return nil
+}
+
+func (b *builder) decode(doc []byte) ([]decode.Refusal, error) {
+	if b.strict {
+		return nil, b.json.Append(doc)
+	}
+	bad, err := b.json.AppendEach(doc, b.scratch[:0])
+	b.scratch = bad
+	return bad, err
 }
 
 // moved notes where a partition stands after what was added.

@@ -309,7 +309,7 @@ func (l *lane) fold(ctx context.Context, b *batch) error {
 }
 
 func (l *lane) partial(ctx context.Context, v *view, b *batch) (arrow.RecordBatch, []state.Refused, error) {
-	o, err := v.evaluate(ctx, b)
+	o, err := v.evaluate(ctx, b, l.p.o.Mem)
 	if err != nil {
 		return nil, nil, err
 	}

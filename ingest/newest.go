@@ -48,6 +48,7 @@ func (p *Pipeline) Newest(ctx context.Context, src *state.Source, columns []sqlt
 		return nil, err
 	}
 	defer b.close()
+	b.strict = true
 	b.begin()
 	for i := range recs {
 		if err := b.add(recs[i].partition, &recs[i].Record); err != nil {

@@ -52,6 +52,7 @@ func (p *Pipeline) Replay(ctx context.Context, src *state.Source, from, to []sta
 		return 0, 0, err
 	}
 	defer r.b.close()
+	r.b.strict = true
 	r.b.begin()
 	rd := c.NewReader(o)
 	defer rd.Close()

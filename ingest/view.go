@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"weir/ingest/decode"
 	"weir/state"
 	"weir/state/plan"
 	"weir/state/sqltype"
@@ -71,45 +74,120 @@ func (o *outcome) release() {
 	o.partials = nil
 }
 
-// evaluate runs the partial statement over a batch. Records that it refuses are
-// found by halving the batch until the rest passes.
-func (v *view) evaluate(ctx context.Context, b *batch) (o outcome, err error) {
-	in := b.project(inputColumns(v.plan))
-	defer in.Release()
-	if err := v.halve(ctx, b, in, 0, in.NumRows(), &o); err != nil {
+// evaluate runs the partial statement over a batch. Records that cannot fill a
+// column which the view reads are refused first; those that the statement
+// refuses are found by halving what is left until the rest passes.
+func (v *view) evaluate(ctx context.Context, b *batch, mem memory.Allocator) (o outcome, err error) {
+	cols := inputColumns(v.plan)
+	in := b.project(cols)
+	defer func() { in.Release() }()
+	r := run{v: v, b: b, o: &o}
+	if bad := v.unreadable(b, cols); len(bad) > 0 {
+		for _, i := range slices.Sorted(maps.Keys(bad)) {
+			o.refused = append(o.refused, b.refuse(b.rows[i], v.source, v.id, bad[i].Column, bad[i].Reason))
+		}
+		r.index = make([]int, 0, len(b.rows)-len(bad))
+		whole := in
+		if in, err = without(whole, bad, &r.index, mem); err != nil {
+			in = whole
+			return outcome{}, err
+		}
+		whole.Release()
+	}
+	if in.NumRows() == 0 {
+		return o, nil
+	}
+	if err := r.halve(ctx, in, 0, in.NumRows()); err != nil {
 		o.release()
 		return outcome{}, fmt.Errorf("view %s: %w", v.plan.Name, err)
 	}
 	return o, nil
 }
 
+// unreadable are the rows that could not fill a column which the view reads.
+func (v *view) unreadable(b *batch, cols []sqltype.Field) map[int]*decode.Error {
+	var rows map[int]*decode.Error
+	for i, bad := range b.bad {
+		for _, r := range bad {
+			if slices.ContainsFunc(cols, func(c sqltype.Field) bool { return c.Name == b.names[r.Index] }) {
+				if rows == nil {
+					rows = map[int]*decode.Error{}
+				}
+				rows[i] = r.Error
+				break
+			}
+		}
+	}
+	return rows
+}
+
+// without copies a batch but for some rows; index gets the old number of each row.
+func without(in arrow.RecordBatch, drop map[int]*decode.Error, index *[]int, mem memory.Allocator) (arrow.RecordBatch, error) {
+	var parts []arrow.RecordBatch
+	defer func() {
+		for _, p := range parts {
+			p.Release()
+		}
+	}()
+	lo := 0
+	cut := func(hi int) {
+		if hi > lo {
+			parts = append(parts, in.NewSlice(int64(lo), int64(hi)))
+		}
+		for i := lo; i < hi; i++ {
+			*index = append(*index, i)
+		}
+		lo = hi + 1
+	}
+	for _, i := range slices.Sorted(maps.Keys(drop)) {
+		cut(i)
+	}
+	cut(int(in.NumRows()))
+	if len(parts) == 0 {
+		return in.NewSlice(0, 0), nil
+	}
+	return concat(parts, mem)
+}
+
+// run is the evaluation of one batch.
+type run struct {
+	v     *view
+	b     *batch
+	o     *outcome
+	index []int // of rows in the batch; nil when all are there
+}
+
 // halve evaluates rows from lo up to hi. When both halves of a range that failed
 // pass, no record is at fault: the range overflowed only as a whole, and the
 // merge of the halves will say so for the group it concerns.
-func (v *view) halve(ctx context.Context, b *batch, in arrow.RecordBatch, lo, hi int64, o *outcome) error {
+func (r *run) halve(ctx context.Context, in arrow.RecordBatch, lo, hi int64) error {
 	rows := in.NewSlice(lo, hi)
-	out, err := v.prog.Run(ctx, rows)
+	out, err := r.v.prog.Run(ctx, rows)
 	rows.Release()
 	if err == nil {
-		o.partials = append(o.partials, out)
+		r.o.partials = append(r.o.partials, out)
 		return nil
 	}
 	if _, ok := errors.AsType[*EvalError](err); !ok {
 		return err
 	}
 	if hi-lo == 1 {
-		column, err := v.blame(ctx, in, lo, err)
+		f, err := r.v.blame(ctx, in, lo, err)
 		if err != nil {
 			return err
 		}
-		o.refused = append(o.refused, b.refuse(b.rows[lo], v.source, v.id, column.name, column.reason))
+		at := int(lo)
+		if r.index != nil {
+			at = r.index[lo]
+		}
+		r.o.refused = append(r.o.refused, r.b.refuse(r.b.rows[at], r.v.source, r.v.id, f.name, f.reason))
 		return nil
 	}
 	mid := lo + (hi-lo)/2
-	if err := v.halve(ctx, b, in, lo, mid, o); err != nil {
+	if err := r.halve(ctx, in, lo, mid); err != nil {
 		return err
 	}
-	return v.halve(ctx, b, in, mid, hi, o)
+	return r.halve(ctx, in, mid, hi)
 }
 
 type fault struct{ name, reason string }

@@ -78,6 +78,61 @@ func (d *JSON) Len() int { return d.rows }
 // error is an [*Error] when the document is refused, or [ErrFull]. The document
 // is not kept.
 func (d *JSON) Append(doc []byte) error {
+	if err := d.read(doc); err != nil {
+		return err
+	}
+	for i, n := range d.nodes {
+		if err := d.fill(i, doc); err != nil {
+			for _, n := range d.nodes[:i+1] {
+				n.col.truncate(d.rows)
+			}
+			if err.full {
+				return ErrFull
+			}
+			err.Column = n.name + err.Column
+			return err
+		}
+	}
+	d.rows++
+	return nil
+}
+
+// A Refusal is a column that a document could not fill.
+type Refusal struct {
+	Index int // of the column
+	*Error
+}
+
+// AppendEach is Append for readers that do not all need every column: a column
+// that the document cannot fill gets NULL and is added to bad, and the row
+// stands. What refuses the document as a whole is the error, as ever.
+func (d *JSON) AppendEach(doc []byte, bad []Refusal) ([]Refusal, error) {
+	if err := d.read(doc); err != nil {
+		return bad, err
+	}
+	before := len(bad)
+	for i, n := range d.nodes {
+		err := d.fill(i, doc)
+		if err == nil {
+			continue
+		}
+		if err.full {
+			for _, n := range d.nodes[:i+1] {
+				n.col.truncate(d.rows)
+			}
+			return bad[:before], ErrFull
+		}
+		n.col.truncate(d.rows)
+		n.col.Null()
+		err.Column = n.name + err.Column
+		bad = append(bad, Refusal{i, err})
+	}
+	d.rows++
+	return bad, nil
+}
+
+// read scans a document and finds the values of the columns.
+func (d *JSON) read(doc []byte) error {
 	if len(doc) == 0 || len(doc) > d.max {
 		return d.oversize(doc)
 	}
@@ -85,32 +140,24 @@ func (d *JSON) Append(doc []byte) error {
 	if !d.members(doc) {
 		return d.invalid(doc)
 	}
-	for i, n := range d.nodes {
-		s := &d.found[i]
-		err := s.conflict()
-		switch {
-		case err != nil:
-		case s.kind == kNone:
-			n.col.Null()
-			continue
-		case n.usual(doc[s.start:s.end], s.kind):
-			continue
-		default:
-			if err = d.put(n, doc[s.start:s.end], s.kind); err == nil {
-				continue
-			}
-		}
-		for _, n := range d.nodes[:i+1] {
-			n.col.truncate(d.rows)
-		}
-		if err.full {
-			return ErrFull
-		}
-		err.Column = n.name + err.Column
+	return nil
+}
+
+// fill appends what was found of a column. After an error the column may hold a
+// part of the value.
+func (d *JSON) fill(i int, doc []byte) *Error {
+	n, s := d.nodes[i], &d.found[i]
+	if err := s.conflict(); err != nil {
 		return err
 	}
-	d.rows++
-	return nil
+	if s.kind == kNone {
+		n.col.Null()
+		return nil
+	}
+	if n.usual(doc[s.start:s.end], s.kind) {
+		return nil
+	}
+	return d.put(n, doc[s.start:s.end], s.kind)
 }
 
 func (d *JSON) oversize(doc []byte) error {
