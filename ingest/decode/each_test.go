@@ -10,7 +10,8 @@ import (
 
 func TestAppendEachKeepsWhatItCanRead(t *testing.T) {
 	cols := []sqltype.Field{
-		{Name: "n", Type: sqltype.MustParse("BIGINT")}, {Name: "s", Type: sqltype.MustParse("STRUCT(a INTEGER, b VARCHAR)")},
+		{Name: "n", Type: sqltype.MustParse("BIGINT")},
+		{Name: "s", Type: sqltype.MustParse("STRUCT(a INTEGER, b VARCHAR)")},
 		{Name: "l", Type: sqltype.MustParse("BIGINT[]")},
 	}
 	d, err := NewJSON(cols, Options{})
