@@ -3,7 +3,6 @@
 package duckext
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/duckdb/duckdb-go/v2/mapping"
 
 	"weir/state/plan"
@@ -448,24 +446,21 @@ func (w *worker) send(res *result, cols []resultColumn, q queryMsg, end *endMsg)
 		return err
 	}
 	out := newCollector(fs)
-	var buf bytes.Buffer
-	enc := ipc.NewWriter(&buf, ipc.WithSchema(out.schema))
 	var sent int64
 	flush := func() error {
-		if out.rows > 0 {
-			if err := enc.Write(out.batch()); err != nil {
+		if out.rows == 0 {
+			return nil
+		}
+		b, err := appendBatch(nil, fs, out.batch())
+		if err != nil {
+			return err
+		}
+		sent += int64(len(b))
+		for part := range slices.Chunk(b, maxFromChild/2) {
+			if err := writeFrame(w.control, frameBatch, part); err != nil {
 				return err
 			}
 		}
-		for b := buf.Bytes(); len(b) > 0; {
-			n := min(len(b), maxFromChild/2)
-			if err := writeFrame(w.control, frameBatch, b[:n]); err != nil {
-				return err
-			}
-			b = b[n:]
-		}
-		sent += int64(buf.Len())
-		buf.Reset()
 		return nil
 	}
 	err := res.each(func(chunk mapping.DataChunk) error {
@@ -491,12 +486,6 @@ func (w *worker) send(res *result, cols []resultColumn, q queryMsg, end *endMsg)
 		return nil
 	})
 	if err != nil && err != errEnough {
-		return err
-	}
-	if err := flush(); err != nil {
-		return err
-	}
-	if err := enc.Close(); err != nil {
 		return err
 	}
 	return flush()

@@ -295,7 +295,7 @@ func (c *child) finish(res *Result, cols []sqltype.Field, stream []byte, end end
 	if cols == nil {
 		return nil, c.breach(errors.New("a result without columns"))
 	}
-	recs, err := decodeStream(cols, stream)
+	recs, err := decodeBatches(cols, stream)
 	if err != nil {
 		return nil, c.breach(err)
 	}

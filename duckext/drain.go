@@ -30,7 +30,7 @@ func newView(v mapping.Vector, t sqltype.Type) view {
 	case sqltype.List:
 		w.parts = []view{newView(mapping.ListVectorGetChild(v), *t.Elem)}
 	case sqltype.Map:
-		w.parts = []view{newView(mapping.ListVectorGetChild(v), entries(t))}
+		w.parts = []view{newView(mapping.ListVectorGetChild(v), element(t))}
 	case sqltype.Array:
 		w.parts = []view{newView(mapping.ArrayVectorGetChild(v), *t.Elem)}
 	case sqltype.Struct:
@@ -40,9 +40,6 @@ func newView(v mapping.Vector, t sqltype.Type) view {
 	}
 	return w
 }
-
-// entries is the type of a map's elements.
-func entries(t sqltype.Type) sqltype.Type { return sqltype.Type{ID: sqltype.Struct, Fields: t.Fields} }
 
 func (w view) valid(i int) bool {
 	if w.validity == nil {
@@ -80,7 +77,7 @@ func newColumn(t sqltype.Type) *column {
 	case sqltype.List:
 		c.offsets, c.parts = []int32{0}, []*column{newColumn(*t.Elem)}
 	case sqltype.Map:
-		c.offsets, c.parts = []int32{0}, []*column{newColumn(entries(t))}
+		c.offsets, c.parts = []int32{0}, []*column{newColumn(element(t))}
 	case sqltype.Array:
 		c.parts = []*column{newColumn(*t.Elem)}
 	case sqltype.Struct:

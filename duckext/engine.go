@@ -37,6 +37,7 @@ func Open(o Options) (*Engine, error) {
 		{"threads", strconv.Itoa(o.Threads)},
 		{"memory_limit", o.MemoryLimit},
 		{"temp_directory", o.TempDir},
+		{"max_temp_directory_size", "2GiB"},
 		{"autoinstall_known_extensions", "false"},
 		{"autoload_known_extensions", "false"},
 		{"allow_community_extensions", "false"},

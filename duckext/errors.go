@@ -82,10 +82,33 @@ func byteOffset(sql string, offset int, subtype string) int {
 	return len(sql)
 }
 
-// eval turns an error of running a sound statement into an EvalError.
+// An EngineError is a failure of DuckDB itself, not of a value: out of memory,
+// or an assertion. Records are not at fault.
+type EngineError struct {
+	Kind    string
+	Message string
+	// Fatal says that the instance answers nothing more: close the Engine and open
+	// another.
+	Fatal bool
+}
+
+func (e *EngineError) Error() string { return "duckdb: " + e.Message }
+
+// valueErrors are the classes of errors that a value causes.
+var valueErrors = map[string]bool{
+	"Conversion": true, "Out of Range": true, "Invalid Input": true, "Mismatch Type": true, "Decimal": true, "Divide by Zero": true,
+	"Invalid type": true, "Constraint": true, "Not implemented": true, "Parameter Not Allowed": true, "Sequence": true, "Expression": true,
+}
+
+// eval turns an error of running a sound statement into an EvalError or an
+// EngineError.
 func eval(err error) error {
-	if e, ok := errors.AsType[*duckError](err); ok && !e.fatal() {
+	e, ok := errors.AsType[*duckError](err)
+	switch {
+	case !ok:
+		return err
+	case valueErrors[e.kind]:
 		return &EvalError{Kind: e.kind, Message: e.message}
 	}
-	return err
+	return &EngineError{Kind: e.kind, Message: e.message, Fatal: e.fatal()}
 }

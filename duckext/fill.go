@@ -274,11 +274,7 @@ func (a *arena) fillList(v mapping.Vector, dst []listEntry, t sqltype.Type, arr 
 	if mapping.ListVectorReserve(v, n) == mapping.StateError || mapping.ListVectorSetSize(v, n) == mapping.StateError {
 		return fmt.Errorf("duckdb: no memory for %d list elements", n)
 	}
-	elem := sqltype.Type{ID: sqltype.Struct, Fields: t.Fields}
-	if t.ID == sqltype.List {
-		elem = *t.Elem
-	}
-	return a.fill(mapping.ListVectorGetChild(v), elem, lst.ListValues(), int(start), int(n))
+	return a.fill(mapping.ListVectorGetChild(v), element(t), lst.ListValues(), int(start), int(n))
 }
 
 func (a *arena) fillArray(v mapping.Vector, t sqltype.Type, arr arrow.Array, from, n int) error {

@@ -16,7 +16,7 @@ import (
 //
 // and the process
 //
-//	R ready, N names, H columns, B a piece of the result's Arrow stream, E end.
+//	R ready, N names, H columns, B bytes of the result, E end.
 //
 // On each data socket the process asks (S open a scan and read, M read more, X
 // close a scan) and the parent answers each S and M with D (data) or F (failed).
@@ -125,7 +125,7 @@ type scanMsg struct {
 	Filters []filterMsg `json:"filters,omitempty"`
 }
 
-// filterMsg carries each array as an Arrow stream of one column.
+// filterMsg carries arrays as encodeArray writes them.
 type filterMsg struct {
 	Column int    `json:"column"`
 	In     []byte `json:"in,omitempty"`

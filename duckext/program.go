@@ -79,7 +79,8 @@ func describe(fs []sqltype.Field) string {
 // Run evaluates the statement over batch, whose columns are the relation's in
 // order and in the inside form. The batch stays the caller's and is not kept.
 // The result is one batch, empty or not, that lives on the Go heap. A value that
-// DuckDB refuses is an *EvalError; when ctx ends the error is ctx's.
+// DuckDB refuses is an *EvalError, a failure of DuckDB's own an *EngineError; when
+// ctx ends the error is its cause.
 func (p *Program) Run(ctx context.Context, batch arrow.RecordBatch) (arrow.RecordBatch, error) {
 	return p.run(ctx, func() (array.RecordReader, error) {
 		return &oneBatch{rec: batch}, nil
@@ -100,8 +101,8 @@ func (p *Program) RunReader(ctx context.Context, rd array.RecordReader) (arrow.R
 }
 
 func (p *Program) run(ctx context.Context, input func() (array.RecordReader, error)) (arrow.RecordBatch, error) {
+	p.a.begin(ctx)
 	p.a.mu.Lock()
-	p.a.ctx = ctx
 	p.a.open = func(_ context.Context, cols []int, _, _ int) (array.RecordReader, error) {
 		rd, err := input()
 		if err != nil {
@@ -111,18 +112,16 @@ func (p *Program) run(ctx context.Context, input func() (array.RecordReader, err
 		return rd, nil
 	}
 	p.a.mu.Unlock()
-	defer func() {
-		p.a.mu.Lock()
-		p.a.ctx, p.a.open = nil, nil
-		p.a.mu.Unlock()
-	}()
 	out := newCollector(p.out)
 	err := p.stmt.run(ctx, func(chunk mapping.DataChunk) error {
 		return out.add(chunk, int(mapping.DataChunkGetSize(chunk)))
 	})
-	if err != nil {
+	if err := p.a.cause(err); err != nil {
 		return nil, eval(err)
 	}
+	p.a.mu.Lock()
+	p.a.open = nil // it holds the batch
+	p.a.mu.Unlock()
 	return out.batch(), nil
 }
 

@@ -70,6 +70,7 @@ type attachment struct {
 
 	mu  sync.Mutex
 	ctx context.Context // of the running statement
+	err error           // the first of its scans
 	// open opens the reader of one part of parts; set before a statement runs.
 	open  func(ctx context.Context, cols []int, part, parts int) (array.RecordReader, error)
 	parts int
@@ -125,14 +126,47 @@ func (r *registry) detach(a *attachment) {
 
 // guard turns a panic and an error into an error of DuckDB's.
 func guard(report func(string), f func() error) {
-	defer func() {
-		if p := recover(); p != nil {
-			report(fmt.Sprintf("weir: panic while scanning: %v", p))
-		}
-	}()
-	if err := f(); err != nil {
+	if err := try(f); err != nil {
 		report(err.Error())
 	}
+}
+
+func try(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("weir: panic while scanning: %v", p)
+		}
+	}()
+	return f()
+}
+
+// begin readies an attachment for a statement.
+func (a *attachment) begin(ctx context.Context) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ctx, a.err = ctx, nil
+}
+
+// failed keeps the error of a scan, which DuckDB would make a text.
+func (a *attachment) failed(err error) error {
+	if err != nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.err == nil {
+			a.err = err
+		}
+	}
+	return err
+}
+
+// cause is the error of a scan of the last statement, or err if none failed.
+func (a *attachment) cause(err error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil && a.err != nil && (a.ctx == nil || a.ctx.Err() == nil) {
+		return a.err
+	}
+	return err
 }
 
 //export weirScanDrop
@@ -238,23 +272,32 @@ func weirScanNext(p, out unsafe.Pointer) {
 	guard(func(s string) { mapping.FunctionSetError(info, s) }, func() error {
 		s := unbox[*scan](mapping.FunctionGetInitData(info))
 		c := unbox[*cursor](mapping.FunctionGetLocalInitData(info))
-		n, err := c.more(s)
-		if err != nil || n == 0 {
-			mapping.DataChunkSetSize(chunk, 0)
+		n := 0
+		err := s.a.failed(try(func() (err error) {
+			n, err = c.next(s, chunk)
 			return err
-		}
-		c.arena.reset()
-		for i, col := range s.columns {
-			v := mapping.DataChunkGetVector(chunk, mapping.IdxT(s.vectors[i]))
-			f := s.a.cols[col]
-			if err := c.arena.fill(v, f.Type, c.batch.Column(i), c.at, n); err != nil {
-				return fmt.Errorf("scan column %q: %w", f.Name, err)
-			}
-		}
-		c.at += n
+		}))
 		mapping.DataChunkSetSize(chunk, mapping.IdxT(n))
-		return nil
+		return err
 	})
+}
+
+// next puts the next rows into the chunk; 0 rows are the end.
+func (c *cursor) next(s *scan, chunk mapping.DataChunk) (int, error) {
+	n, err := c.more(s)
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	c.arena.reset()
+	for i, col := range s.columns {
+		v := mapping.DataChunkGetVector(chunk, mapping.IdxT(s.vectors[i]))
+		f := s.a.cols[col]
+		if err := c.arena.fill(v, f.Type, c.batch.Column(i), c.at, n); err != nil {
+			return 0, fmt.Errorf("scan column %q: %w", f.Name, err)
+		}
+	}
+	c.at += n
+	return n, nil
 }
 
 // more finds the next rows: of the batch, of the reader, of another part.

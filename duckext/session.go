@@ -74,7 +74,9 @@ func openTable(t Table, filters []Filter) func(context.Context, []int, int, int)
 // Exec runs one statement of the owner's and drops its result.
 func (s *Session) Exec(sql string) error { return s.c.exec(sql) }
 
-// Query runs one SELECT and returns its whole result as one batch on the Go heap.
+// Query runs one SELECT and returns its whole result as one batch on the Go
+// heap. The error of a table's reader is returned as it is; others are those of
+// [Program.Run], and *plan.SyntaxError.
 func (s *Session) Query(ctx context.Context, sql string) (arrow.RecordBatch, error) {
 	s.use(ctx)
 	st, err := s.c.prepare(sql)
@@ -90,6 +92,9 @@ func (s *Session) Query(ctx context.Context, sql string) (arrow.RecordBatch, err
 	err = st.run(ctx, func(chunk mapping.DataChunk) error {
 		return out.add(chunk, int(mapping.DataChunkGetSize(chunk)))
 	})
+	for _, a := range s.tables {
+		err = a.cause(err)
+	}
 	if err != nil {
 		return nil, eval(err)
 	}
@@ -99,8 +104,6 @@ func (s *Session) Query(ctx context.Context, sql string) (arrow.RecordBatch, err
 // use makes ctx that of the scans to come.
 func (s *Session) use(ctx context.Context) {
 	for _, a := range s.tables {
-		a.mu.Lock()
-		a.ctx = ctx
-		a.mu.Unlock()
+		a.begin(ctx)
 	}
 }

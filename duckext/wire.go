@@ -1,7 +1,6 @@
 package duckext
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -9,237 +8,274 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
-
-	flatbuffers "github.com/google/flatbuffers/go"
 
 	"weir/state/sqltype"
 )
 
+// What a query process sends to the parent is not an Arrow IPC stream: reading
+// one from a hostile writer ends the process that reads (a length in a schema is
+// enough), and no check of ours could stand before the reader. It is Arrow's
+// buffers alone, in the order that the columns' types prescribe, which both sides
+// know. No length is sent that could lie:
+//
+//	piece  = rows as uint64, then each column
+//	column = number of NULLs as uint64, the validity bits if there are any, then
+//	         strings: offsets, bytes; lists and maps: offsets, elements;
+//	         arrays and structs: parts; others: values
+//
+// Each buffer is padded to 8 bytes.
+
 func marshal(v any) ([]byte, error) { return json.Marshal(v) }
 
-// encodeArray writes one column of type t as an Arrow stream.
-func encodeArray(t sqltype.Type, arr arrow.Array) ([]byte, error) {
-	schema := insideSchema([]sqltype.Field{{Name: "v", Type: t}})
-	rec := array.NewRecordBatch(schema, []arrow.Array{arr}, int64(arr.Len()))
-	defer rec.Release()
-	var b bytes.Buffer
-	w := ipc.NewWriter(&b, ipc.WithSchema(schema))
-	if err := w.Write(rec); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), w.Close()
-}
-
-// decodeArray reads what an untrusted process wrote with encodeArray.
-func decodeArray(t sqltype.Type, b []byte) (arrow.Array, error) {
-	recs, err := decodeStream([]sqltype.Field{{Name: "v", Type: t}}, b)
-	if err != nil {
-		return nil, err
-	}
-	if len(recs) != 1 {
-		return nil, errors.New("an array came in several pieces")
-	}
-	return recs[0].Column(0), nil
-}
-
-// decodeStream reads an Arrow stream of columns in the inside form, written by
-// an untrusted process. Nothing of the result leads out of its buffers, and its
-// types are exactly those of cols. The batches live on the Go heap.
-func decodeStream(cols []sqltype.Field, b []byte) (recs []arrow.RecordBatch, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			recs, err = nil, fmt.Errorf("broken Arrow stream: %v", p)
+// appendBatch adds a piece to b. The batch is in the inside form of cols.
+func appendBatch(b []byte, cols []sqltype.Field, rec arrow.RecordBatch) ([]byte, error) {
+	b = binary.LittleEndian.AppendUint64(b, uint64(rec.NumRows()))
+	for i, c := range cols {
+		var err error
+		if b, err = appendArray(b, c.Type, rec.Column(i).Data()); err != nil {
+			return nil, err
 		}
-	}()
-	if err := checkFraming(b); err != nil {
-		return nil, fmt.Errorf("broken Arrow stream: %w", err)
 	}
-	rd, err := ipc.NewReader(bytes.NewReader(b), ipc.WithAllocator(&bounded{left: 2*len(b) + 1<<16}))
-	if err != nil {
-		return nil, fmt.Errorf("broken Arrow stream: %w", err)
+	return b, nil
+}
+
+// appendArray adds a column to b. Its arrays must not be slices of others.
+func appendArray(b []byte, t sqltype.Type, d arrow.ArrayData) ([]byte, error) {
+	if d.Offset() != 0 {
+		return nil, errors.New("a slice of an array cannot be sent")
 	}
-	defer rd.Release()
+	n, bufs := d.Len(), d.Buffers()
+	b = binary.LittleEndian.AppendUint64(b, uint64(d.NullN()))
+	if d.NullN() > 0 {
+		b = appendPadded(b, bufs[0], (n+7)/8)
+	}
+	var err error
+	switch l := layout(t); l {
+	case layoutStrings, layoutLists:
+		offsets := []int32{0}
+		if bufs[1] != nil && bufs[1].Len() > 0 {
+			offsets = arrow.Int32Traits.CastFromBytes(bufs[1].Bytes())[:n+1]
+		}
+		b = pad(append(b, arrow.Int32Traits.CastToBytes(offsets)...))
+		if l == layoutStrings {
+			return appendPadded(b, bufs[2], int(offsets[n])), nil
+		}
+		if d.Children()[0].Len() != int(offsets[n]) {
+			return nil, errors.New("a list with more elements than it shows cannot be sent")
+		}
+		return appendArray(b, element(t), d.Children()[0])
+	case layoutParts:
+		for i, p := range parts(t) {
+			if b, err = appendArray(b, p, d.Children()[i]); err != nil {
+				return nil, err
+			}
+		}
+		return b, nil
+	}
+	return appendPadded(b, bufs[1], n*width(t)), nil
+}
+
+func pad(b []byte) []byte {
+	for len(b)%8 != 0 {
+		b = append(b, 0)
+	}
+	return b
+}
+
+func appendPadded(b []byte, buf *memory.Buffer, n int) []byte {
+	if n > 0 {
+		b = append(b, buf.Bytes()[:n]...)
+	}
+	return pad(b)
+}
+
+const (
+	layoutFixed = iota
+	layoutStrings
+	layoutLists
+	layoutParts
+)
+
+func layout(t sqltype.Type) int {
+	switch t.ID {
+	case sqltype.Varchar, sqltype.JSON, sqltype.Blob:
+		return layoutStrings
+	case sqltype.List, sqltype.Map:
+		return layoutLists
+	case sqltype.Struct, sqltype.Array:
+		return layoutParts
+	}
+	return layoutFixed
+}
+
+// element is the type of a list's or a map's elements.
+func element(t sqltype.Type) sqltype.Type {
+	if t.ID == sqltype.List {
+		return *t.Elem
+	}
+	return sqltype.Type{ID: sqltype.Struct, Fields: t.Fields}
+}
+
+func parts(t sqltype.Type) []sqltype.Type {
+	if t.ID == sqltype.Array {
+		return []sqltype.Type{*t.Elem}
+	}
+	ts := make([]sqltype.Type, len(t.Fields))
+	for i, f := range t.Fields {
+		ts[i] = f.Type
+	}
+	return ts
+}
+
+func width(t sqltype.Type) int { return t.Inside().(arrow.FixedWidthDataType).BitWidth() / 8 }
+
+var errBroken = errors.New("broken answer: data is missing, or an offset leads out of it")
+
+// decodeBatches reads pieces that an untrusted process wrote. Nothing of the
+// result leads out of its buffers, which are b's.
+func decodeBatches(cols []sqltype.Field, b []byte) ([]arrow.RecordBatch, error) {
+	r := &wireReader{b: b}
 	schema := insideSchema(cols)
-	if got := rd.Schema(); len(got.Fields()) != len(cols) {
-		return nil, fmt.Errorf("broken Arrow stream: %d columns instead of %d", len(got.Fields()), len(cols))
-	}
-	for rd.Next() {
-		rec := rd.RecordBatch()
+	var recs []arrow.RecordBatch
+	for r.at < len(b) {
+		n, err := r.number()
+		if err != nil {
+			return nil, err
+		}
 		arrs := make([]arrow.Array, len(cols))
 		for i, c := range cols {
-			data := rec.Column(i).Data()
-			if ext, ok := rec.Column(i).(array.ExtensionArray); ok {
-				data = ext.Storage().Data()
+			d, err := r.array(c.Type, c.Type.Inside(), n)
+			if err != nil {
+				return nil, fmt.Errorf("column %q: %w", c.Name, err)
 			}
-			if err := checkArray(c.Type, data, int(rec.NumRows())); err != nil {
-				return nil, fmt.Errorf("broken Arrow stream: column %q: %w", c.Name, err)
-			}
-			arrs[i] = array.MakeFromData(retype(c.Type, data))
+			arrs[i] = array.MakeFromData(d)
 		}
-		recs = append(recs, array.NewRecordBatch(schema, arrs, rec.NumRows()))
-	}
-	if err := rd.Err(); err != nil {
-		return nil, fmt.Errorf("broken Arrow stream: %w", err)
+		recs = append(recs, array.NewRecordBatch(schema, arrs, int64(n)))
 	}
 	return recs, nil
 }
 
-// checkFraming verifies that no message of a stream claims more than is there,
-// since a reader allocates what is claimed.
-func checkFraming(b []byte) error {
-	for len(b) > 0 {
-		if len(b) < 8 || binary.LittleEndian.Uint32(b) != 0xffffffff {
-			return errors.New("no message where one should begin")
-		}
-		n := int(int32(binary.LittleEndian.Uint32(b[4:])))
-		b = b[8:]
-		if n == 0 {
-			return nil // the end mark
-		}
-		if n < 8 || n > len(b) {
-			return errors.New("a message is longer than the stream")
-		}
-		meta := flatbuffers.Table{Bytes: b[:n], Pos: flatbuffers.GetUOffsetT(b)}
-		const bodyLength = 10 // the fourth field of Message
-		body := int64(0)
-		if o := meta.Offset(bodyLength); o != 0 {
-			body = meta.GetInt64(meta.Pos + flatbuffers.UOffsetT(o))
-		}
-		b = b[n:]
-		if body < 0 || body > int64(len(b)) {
-			return errors.New("a message's body is longer than the stream")
-		}
-		b = b[body:]
-	}
-	return nil
+type wireReader struct {
+	b  []byte
+	at int
 }
 
-// bounded is the Go heap, up to a number of bytes in all. Beyond it panics,
-// which decodeStream turns into an error.
-type bounded struct {
-	memory.GoAllocator
-	left int
+// take is the next n bytes, and skips what pads them.
+func (r *wireReader) take(n int) ([]byte, error) {
+	if n < 0 || n > len(r.b)-r.at {
+		return nil, errBroken
+	}
+	out := r.b[r.at : r.at+n : r.at+n]
+	r.at = min(r.at+(n+7)/8*8, len(r.b))
+	return out, nil
 }
 
-func (a *bounded) take(n int) {
-	if a.left -= n; n < 0 || a.left < 0 {
-		panic("more memory than the stream is long")
+// number is a count; each thing counted takes at least an eighth of a byte.
+func (r *wireReader) number() (int, error) {
+	b, err := r.take(8)
+	if err != nil {
+		return 0, err
 	}
+	n := binary.LittleEndian.Uint64(b)
+	if n > uint64(len(r.b))*8 {
+		return 0, errBroken
+	}
+	return int(n), nil
 }
 
-func (a *bounded) Allocate(n int) []byte { a.take(n); return a.GoAllocator.Allocate(n) }
-
-func (a *bounded) Reallocate(n int, b []byte) []byte {
-	a.take(n)
-	return a.GoAllocator.Reallocate(n, b)
-}
-
-// retype gives data the exact Arrow type of t, whose layout it has.
-func retype(t sqltype.Type, data arrow.ArrayData) arrow.ArrayData {
-	var parts []arrow.ArrayData
-	switch t.ID {
-	case sqltype.List, sqltype.Array:
-		parts = []arrow.ArrayData{retype(*t.Elem, data.Children()[0])}
-	case sqltype.Map:
-		parts = []arrow.ArrayData{retype(sqltype.Type{ID: sqltype.Struct, Fields: t.Fields}, data.Children()[0])}
-		dt := t.Inside()
-		return array.NewData(dt, data.Len(), data.Buffers(), []arrow.ArrayData{array.NewData(dt.(*arrow.MapType).Elem(),
-			parts[0].Len(), parts[0].Buffers(), parts[0].Children(), parts[0].NullN(), parts[0].Offset())}, data.NullN(), data.Offset())
-	case sqltype.Struct:
-		for i, f := range t.Fields {
-			parts = append(parts, retype(f.Type, data.Children()[i]))
-		}
+func (r *wireReader) array(t sqltype.Type, dt arrow.DataType, n int) (arrow.ArrayData, error) {
+	nulls, err := r.number()
+	if err != nil {
+		return nil, err
 	}
-	return array.NewData(t.Inside(), data.Len(), data.Buffers(), parts, data.NullN(), data.Offset())
-}
-
-// checkArray verifies that data has the layout of t, n values, and no offset or
-// length that leads beyond its buffers.
-func checkArray(t sqltype.Type, data arrow.ArrayData, n int) error {
-	want := t.Inside()
-	if data.Len() != n || data.Offset() != 0 || data.NullN() < 0 || data.NullN() > n {
-		return fmt.Errorf("%d values instead of %d", data.Len(), n)
+	var valid *memory.Buffer
+	if nulls > 0 {
+		bits, err := r.take((n + 7) / 8)
+		if err != nil {
+			return nil, err
+		}
+		valid = memory.NewBufferBytes(bits)
+		nulls = n - bitutil.CountSetBits(bits, 0, n)
 	}
-	if got := data.DataType(); got.ID() != want.ID() && !(got.ID() == arrow.EXTENSION) {
-		return fmt.Errorf("Arrow type %s instead of %s", got, want)
-	}
-	bufs := data.Buffers()
-	if data.NullN() > 0 && (len(bufs) == 0 || size(bufs[0]) < (n+7)/8) {
-		return errors.New("too few marks of NULL")
-	}
-	switch t.ID {
-	case sqltype.Varchar, sqltype.JSON, sqltype.Blob:
-		if len(bufs) != 3 {
-			return errors.New("no text")
+	bufs := []*memory.Buffer{valid}
+	var children []arrow.ArrayData
+	switch l := layout(t); l {
+	case layoutStrings, layoutLists:
+		raw, last, err := r.offsets(n)
+		if err != nil {
+			return nil, err
 		}
-		_, err := checkOffsets(bufs[1], n, size(bufs[2]))
-		return err
-	case sqltype.List, sqltype.Map:
-		if len(bufs) < 2 || len(data.Children()) != 1 {
-			return errors.New("no elements")
-		}
-		child := data.Children()[0]
-		if _, err := checkOffsets(bufs[1], n, child.Len()); err != nil {
-			return err
-		}
-		if t.ID == sqltype.Map {
-			return checkArray(sqltype.Type{ID: sqltype.Struct, Fields: t.Fields}, child, child.Len())
-		}
-		return checkArray(*t.Elem, child, child.Len())
-	case sqltype.Array:
-		if len(data.Children()) != 1 {
-			return errors.New("no elements")
-		}
-		if l, ok := data.DataType().(*arrow.FixedSizeListType); !ok || int(l.Len()) != t.Size {
-			return errors.New("arrays of another size")
-		}
-		return checkArray(*t.Elem, data.Children()[0], n*t.Size)
-	case sqltype.Struct:
-		if len(data.Children()) != len(t.Fields) {
-			return errors.New("a struct of other fields")
-		}
-		for i, f := range t.Fields {
-			if err := checkArray(f.Type, data.Children()[i], n); err != nil {
-				return err
+		bufs = append(bufs, memory.NewBufferBytes(raw))
+		if l == layoutStrings {
+			text, err := r.take(last)
+			if err != nil {
+				return nil, err
 			}
+			bufs = append(bufs, memory.NewBufferBytes(text))
+			break
 		}
-		return nil
+		child, err := r.array(element(t), dt.(arrow.ListLikeType).Elem(), last)
+		if err != nil {
+			return nil, err
+		}
+		children = append(children, child)
+	case layoutParts:
+		for i, p := range parts(t) {
+			m, pt := n, arrow.DataType(nil)
+			if t.ID == sqltype.Array {
+				m, pt = n*t.Size, dt.(*arrow.FixedSizeListType).Elem()
+			} else {
+				pt = dt.(*arrow.StructType).Field(i).Type
+			}
+			child, err := r.array(p, pt, m)
+			if err != nil {
+				return nil, err
+			}
+			children = append(children, child)
+		}
+	default:
+		vals, err := r.take(n * width(t))
+		if err != nil {
+			return nil, err
+		}
+		bufs = append(bufs, memory.NewBufferBytes(vals))
 	}
-	width := want.(arrow.FixedWidthDataType).BitWidth() / 8
-	if f, ok := data.DataType().(*arrow.FixedSizeBinaryType); ok && f.ByteWidth != width {
-		return errors.New("values of another width")
-	}
-	if len(bufs) != 2 || size(bufs[1]) < n*width {
-		return errors.New("too few values")
-	}
-	return nil
+	return array.NewData(dt, n, bufs, children, nulls, 0), nil
 }
 
-func size(b *memory.Buffer) int {
-	if b == nil {
-		return 0
-	}
-	return b.Len()
-}
-
-// checkOffsets verifies that n+1 offsets rise and stay within limit.
-func checkOffsets(b *memory.Buffer, n, limit int) (int32, error) {
-	if n == 0 {
-		return 0, nil
-	}
-	if size(b) < 4*(n+1) {
-		return 0, errors.New("too few offsets")
+// offsets reads n+1 rising offsets from 0, and returns the last.
+func (r *wireReader) offsets(n int) ([]byte, int, error) {
+	raw, err := r.take(4 * (n + 1))
+	if err != nil {
+		return nil, 0, err
 	}
 	last := int32(0)
-	for _, o := range arrow.Int32Traits.CastFromBytes(b.Bytes())[:n+1] {
-		if o < last || int(o) > limit {
-			return 0, errors.New("an offset leads out of the data")
+	for i, o := range arrow.Int32Traits.CastFromBytes(raw) {
+		if o < last || i == 0 && o != 0 {
+			return nil, 0, errBroken
 		}
 		last = o
 	}
-	return last, nil
+	return raw, int(last), nil
+}
+
+// encodeArray and decodeArray carry one column by itself.
+func encodeArray(t sqltype.Type, arr arrow.Array) ([]byte, error) {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(arr.Len()))
+	return appendArray(b, t, arr.Data())
+}
+
+func decodeArray(t sqltype.Type, b []byte) (arrow.Array, error) {
+	recs, err := decodeBatches([]sqltype.Field{{Name: "v", Type: t}}, b)
+	if err != nil {
+		return nil, err
+	}
+	if len(recs) != 1 {
+		return nil, errBroken
+	}
+	return recs[0].Column(0), nil
 }
 
 // insideSchema is the Arrow schema of columns in the inside form.
