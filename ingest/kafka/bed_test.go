@@ -28,6 +28,14 @@ type bed struct {
 	broker *devbroker.Broker
 	addr   string
 	c      *Cluster
+	ctx    context.Context // of a bubble: a reader that never arrives must not turn for ever
+}
+
+func (b *bed) Context() context.Context {
+	if b.ctx != nil {
+		return b.ctx
+	}
+	return b.T.Context()
 }
 
 // bubble runs f with a bed whose time is virtual.
@@ -39,7 +47,9 @@ func bubble(t *testing.T, f func(*bed), opts ...kfake.Opt) {
 func bubbleOn(t *testing.T, net *kfake.VirtualNetwork, f func(*bed), opts ...kfake.Opt) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bed{T: t, net: net}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		b := &bed{T: t, net: net, ctx: ctx}
 		b.start(opts...)
 		f(b)
 	})
@@ -120,11 +130,11 @@ func (b *bed) read(o ReaderOptions) *Reader {
 	return r
 }
 
-// until reads until want says so, or for a minute, and gives every record as
+// until reads until want says so, or for half a minute, and gives every record as
 // "partition/offset=value".
 func (b *bed) until(r *Reader, done func(*Fetched) bool) string {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(b.Context(), 30*time.Second)
 	defer cancel()
 	var s []string
 	next := map[int32]int64{}
@@ -176,10 +186,10 @@ func records(f *Fetched) (s []string, err error) {
 	}
 }
 
-// failure reads on until the Reader stops, or for a minute, and gives its error.
+// failure reads on until the Reader stops, or for half a minute, and gives its error.
 func (b *bed) failure(r *Reader) error {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(b.Context(), 30*time.Second)
 	defer cancel()
 	for {
 		f, err := r.Next(ctx)

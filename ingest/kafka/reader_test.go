@@ -59,10 +59,12 @@ func TestReadsEverythingOnce(t *testing.T) {
 				for _, size := range []int{1, 3000, 1 << 20} {
 					r := b.read(ReaderOptions{PartitionBytes: size, BufferBytes: 64 << 10})
 					seen := map[string]int{}
+					ctx, cancel := context.WithTimeout(b.Context(), 30*time.Second)
+					defer cancel()
 					for len(seen) < n {
-						f, err := r.Next(b.Context())
+						f, err := r.Next(ctx)
 						if err != nil {
-							b.Fatal(err)
+							b.Fatalf("%v after %d records", err, len(seen))
 						}
 						recs, err := records(f)
 						if err != nil {
