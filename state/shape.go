@@ -81,6 +81,7 @@ type keyed struct {
 	ends   []uint32
 	hashes []uint64
 	at     []uint32 // the resident row of each
+	guess  []uint64 // for table.resolve
 	merges []agg.Merge
 }
 

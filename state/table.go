@@ -63,11 +63,35 @@ func (t *table) setStored(r uint32, epoch uint64, size int) {
 
 // resolve finds the rows of keys and adds those that are not there, with all
 // accumulators NULL. New rows are those from the returned one on.
+//
+// With many groups each step waits for memory. So it goes step by step for the
+// whole batch, where the processor waits for many at once: index entries, then
+// where their keys lie, then the keys.
 func (t *table) resolve(k *keyed) (first uint32) {
 	first = t.n
 	k.at = slices.Grow(k.at[:0], k.rows)[:k.rows]
+	k.guess = slices.Grow(k.guess[:0], k.rows)[:k.rows]
+	mask := len(t.index) - 1
 	for i, h := range k.hashes {
-		k.at[i] = t.row(h, k.key(i))
+		k.at[i] = 0
+		if e := t.index[int(h>>32)&mask]; e>>32 == h>>32 {
+			k.at[i] = uint32(e) // the row plus one, or 0
+		}
+	}
+	for i, r := range k.at {
+		if r != 0 {
+			k.guess[i] = t.rows.Words[int(r-1)*t.rows.Stride]
+		}
+	}
+	for i, r := range k.at {
+		key := k.key(i)
+		if r != 0 {
+			if off, n := k.guess[i]>>24, k.guess[i]&sizeMask; bytes.Equal(t.keys[off:off+n], key) {
+				k.at[i] = r - 1
+				continue
+			}
+		}
+		k.at[i] = t.row(k.hashes[i], key)
 	}
 	return first
 }
