@@ -1,6 +1,22 @@
 // Package plan turns the SELECT of a materialized view into what Weir runs: a
 // partial statement over each batch of records, accumulators that merge, and a
 // final statement over the state.
+//
+// [New] promises that the final statement over merged partials shows what the
+// SELECT would show over all records, with the types that DESCRIBE gives, to the
+// exactness of each aggregate; or it refuses the SELECT by name and place. It
+// works on DuckDB's syntax tree and never on text:
+//
+//   - shape.go takes the SELECT apart and refuses what can't be kept running;
+//   - names.go finds columns, aliases and keys as DuckDB does, so that equal
+//     expressions become equal trees;
+//   - build.go and accumulators.go make keys and accumulators;
+//   - statements.go replaces keys and aggregates by columns of the state, writes
+//     both statements, and has DuckDB describe them.
+//
+// query.go does the little that a plain view needs. What the package asks of
+// DuckDB is the [Engine]; the tests run on recorded answers. It knows nothing of
+// Kafka, of how state is stored, or of how statements are run.
 package plan
 
 import (
