@@ -117,8 +117,8 @@ func (a *API) scanArrow(c *fiber.Ctx) error {
 	})
 }
 
-// maxPage bounds ?limit= of a scan: a page is made whole before it is sent, so
-// that its cursor stands in a header.
+// maxPage bounds ?limit= of a scan: a page is made whole before it is sent, up
+// to maxHold, so that its cursor stands in a header.
 const maxPage = 10_000
 
 func (a *API) scanAs(c *fiber.Ctx, as func(*Rows) (source, string)) error {
@@ -148,8 +148,9 @@ func (a *API) scanAs(c *fiber.Ctx, as func(*Rows) (source, string)) error {
 	return a.send(c, k, rows, src, contentType, hold)
 }
 
-// maxHold is more than a page is; one that is larger has its cursor as a trailer.
-const maxHold = 64 << 20
+// maxHold is more than a page should be; one that is larger has its cursor as a
+// trailer, so that pages can't take the memory.
+const maxHold = 8 << 20
 
 func scanRequest(c *fiber.Ctx) (r ScanRequest, err error) {
 	if r.View, err = param(c, "view"); err != nil {

@@ -151,7 +151,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // passed the middleware, hence the headers.
 func (s *Server) fail(c *fiber.Ctx, err error) error {
 	secure(c)
-	if e := queryable.AsError(err); e.Code == queryable.Internal {
+	if e := queryable.AsError(err); e.Code == queryable.Internal && e.Cause != nil {
 		if _, ok := errors.AsType[*fiber.Error](err); !ok {
 			s.o.Logger.Error("a request failed", "method", c.Method(), "path", strings.Clone(c.Path()), "err", err)
 		}
