@@ -141,6 +141,9 @@ var errUnknownBroker = errors.New("the partition's leader is not among the known
 // do sends a request. Errors of the connection become a ConnectError or an
 // AuthError.
 func (c *Cluster) do(ctx context.Context, timeout time.Duration, req func(context.Context) protocol.Message) (protocol.Message, error) {
+	if len(c.brokers) == 0 {
+		return nil, &ConnectError{Err: errors.New("no broker is given")}
+	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	res, err := c.transport.RoundTrip(limited, c.addr, req(limited))

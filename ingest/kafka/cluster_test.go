@@ -306,6 +306,14 @@ func TestSilentBroker(t *testing.T) {
 	})
 }
 
+func TestNoBrokers(t *testing.T) {
+	c := Dial(Options{})
+	defer c.Close()
+	if _, err := c.Topic(t.Context(), "t"); err == nil || !strings.Contains(err.Error(), "no broker is given") {
+		t.Error(err)
+	}
+}
+
 func TestDialDefaultPort(t *testing.T) {
 	c := Dial(Options{Brokers: []string{" kafka ", "kafka:1", "::1", "[::1]:2"}})
 	defer c.Close()

@@ -7,17 +7,32 @@ import (
 	"time"
 )
 
+// recreatedAfter is how long the topic must be another one. A broker that has
+// fallen behind may for a moment tell the id before the one that is known;
+// meanwhile fetches of the known id deliver nothing that is not its own.
+const recreatedAfter = time.Second
+
 // discover follows the topic's metadata: its identity, leaders and partitions.
 // It alone decides that a topic was deleted or created again, and that
 // an offset is out of range.
 func (r *Reader) discover(ctx context.Context) {
 	var b backoff
+	var suspect time.Time // since when every look finds another topic
 	for {
 		err := r.look(ctx)
 		pause := r.o.Discover
+		_, recreated := errors.AsType[*RecreatedError](err)
+		switch {
+		case !recreated:
+			suspect = time.Time{}
+		case suspect.IsZero():
+			suspect = time.Now()
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
+		case recreated && time.Since(suspect) < recreatedAfter:
+			pause = min(b.next(), pause)
 		case stops(err):
 			r.stop(err)
 			return

@@ -174,9 +174,8 @@ func (f *fetcher) apply(req *fetchRequest, res *fetchResponse, err error, took t
 	got := 0
 	for i := range res.parts {
 		part := &res.parts[i]
-		j := slices.IndexFunc(req.parts, func(ask fetchPartition) bool { return ask.id == part.id })
-		if j < 0 {
-			continue // not asked for
+		if !req.asks(part.id, i) {
+			continue
 		}
 		got += len(part.records)
 		if err := r.applyPartition(r.find(part.id), part, a); err != nil {
@@ -196,6 +195,12 @@ func (f *fetcher) apply(req *fetchRequest, res *fetchResponse, err error, took t
 		return trickle - took, nil
 	}
 	return 0, nil
+}
+
+// asks says whether the request asks for a partition, most likely as its i-th.
+func (r *fetchRequest) asks(id int32, i int) bool {
+	return i < len(r.parts) && r.parts[i].id == id ||
+		slices.ContainsFunc(r.parts, func(ask fetchPartition) bool { return ask.id == id })
 }
 
 // applyPartition takes one partition of an answer in. mu must be held.

@@ -11,7 +11,8 @@
 # password test-secret. With --tls, PORT+3: DIR/ca.pem is what to trust. A SETTING is name=value of
 # the broker. DIR keeps its topics; start it again with the same PORT and FLAGs.
 #
-# Environment: WEIR_KAFKA_LIBS (where the jars are), WEIR_KAFKA_WAIT (seconds, 120).
+# Environment: WEIR_KAFKA_LIBS (where the jars are), WEIR_KAFKA_WAIT (seconds, 120), WEIR_KAFKA_OWNER
+# (a process: the broker is killed when it ends).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -156,6 +157,12 @@ start() {
     -cp "$libs/*" kafka.Kafka "$dir/server.properties" >"$dir/server.log" 2>&1 </dev/null &
   pid=$!
   echo "$pid" >"$dir/pid"
+  if [[ ${WEIR_KAFKA_OWNER:-} ]]; then
+    (
+      while kill -0 "$WEIR_KAFKA_OWNER" && kill -0 "$pid"; do sleep 1; done
+      [[ $(pid_of "$dir") != "$pid" ]] || kill -9 "$pid"
+    ) >/dev/null 2>&1 </dev/null &
+  fi
   for ((i = 0; i < patience * 10; i++)); do
     ! grep -q 'Kafka Server started' "$dir/server.log" || return 0
     kill -0 "$pid" 2>/dev/null || break

@@ -146,6 +146,7 @@ func (b *Broker) run(ctx context.Context, stdin []byte, args ...string) (string,
 	defer os.Remove(out.Name())
 	defer out.Close()
 	cmd := exec.CommandContext(ctx, "bash", append([]string{b.script}, args...)...)
+	cmd.Env = append(os.Environ(), fmt.Sprint("WEIR_KAFKA_OWNER=", os.Getpid())) // a test that crashes leaves no broker
 	cmd.Stdin = bytes.NewReader(stdin)
 	cmd.Stdout, cmd.Stderr = out, out
 	err = cmd.Run()
