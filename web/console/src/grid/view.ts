@@ -5,6 +5,7 @@ import type { Json } from '../api/json.ts'
 import type { Column } from '../api/types.ts'
 import { Change } from './changes.ts'
 import { tsv } from './copy.ts'
+import { el, newCell, newRow, px, Ruler, type RowParts } from './elements.ts'
 import { at, clamp, isSingle, move, rectangle, type Selection } from './selection.ts'
 import { kindOf, show, visible, type Kind } from './text.ts'
 import { rowHeight, Viewport } from './viewport.ts'
@@ -28,9 +29,6 @@ const minWidth = 56
 const maxWidth = 420
 const flashTime = 1400
 
-interface RowParts { el: HTMLElement; number: HTMLElement; cells: CellParts[]; row: number }
-interface CellParts { el: HTMLElement; text: Text; look: string; column: number }
-
 export class GridView {
   selection: Selection | undefined
   private data: Data = { columns: [], rows: [] }
@@ -48,9 +46,10 @@ export class GridView {
   private readonly headRow = el('div', 'grid-row', 'row')
   private readonly body = el('div', 'grid-body', 'rowgroup')
   private readonly resize = new ResizeObserver(() => this.draw())
-  private measurer: CanvasRenderingContext2D | null | undefined
+  private readonly ruler: Ruler
 
   constructor(private readonly host: HTMLElement, private readonly events: Events) {
+    this.ruler = new Ruler(host)
     host.tabIndex = 0
     host.setAttribute('role', 'grid')
     host.setAttribute('aria-multiselectable', 'true')
@@ -146,17 +145,8 @@ export class GridView {
       const { text } = show(row[column], c.type)
       if (text.length > longest.length) longest = text
     }
-    const wide = Math.max(this.width(longest), this.width(visible(c.name)) + 18, this.width(c.type) * 0.86)
+    const wide = Math.max(this.ruler.width(longest), this.ruler.width(visible(c.name)) + 18, this.ruler.width(c.type) * 0.86)
     return Math.max(minWidth, Math.ceil(wide) + 26)
-  }
-
-  private width(text: string): number {
-    if (this.measurer === undefined) {
-      this.measurer = document.createElement('canvas').getContext('2d')
-      const { fontSize, fontFamily } = getComputedStyle(this.host)
-      if (this.measurer) this.measurer.font = `600 ${fontSize} ${fontFamily}`
-    }
-    return this.measurer?.measureText(text).width ?? text.length * 7.5
   }
 
   private place() {
@@ -217,7 +207,7 @@ export class GridView {
     this.body.style.height = px(view.content)
     const { first, last, y } = view.window(this.host.scrollTop)
     const [from, to] = this.columnsOnScreen()
-    while (this.rows.length < last - first) this.rows.push(this.newRow())
+    while (this.rows.length < last - first) this.rows.push(newRow(this.body))
     this.host.removeAttribute('aria-activedescendant')
     this.rows.forEach((row, i) => {
       const shown = first + i < last
@@ -294,15 +284,6 @@ export class GridView {
     let to = from
     while (to < n && this.left[to]! < right) to++
     return [from, to]
-  }
-
-  private newRow(): RowParts {
-    const row = el('div', 'grid-row', 'row')
-    const number = el('div', 'grid-number', 'rowheader')
-    number.setAttribute('aria-colindex', '1')
-    row.append(number)
-    this.body.append(row)
-    return { el: row, number, cells: [], row: -1 }
   }
 
   private select(s: Selection | undefined) {
@@ -396,25 +377,7 @@ const changeClass: Record<number, string> = {
   [Change.Other]: 'changed', [Change.Up]: 'changed up', [Change.Down]: 'changed down', [Change.New]: 'changed new',
 }
 
-const px = (n: number) => n + 'px'
 const swallow = (e: Event) => e.stopPropagation()
 
 const sameColumns = (a: readonly Column[], b: readonly Column[]) =>
   a.length === b.length && a.every((c, i) => c.name === b[i]!.name && c.type === b[i]!.type)
-
-function el(tag: string, className: string, role = '', text = ''): HTMLElement {
-  const e = document.createElement(tag)
-  e.className = className
-  if (role !== '') e.setAttribute('role', role)
-  if (text !== '') e.textContent = text
-  return e
-}
-
-function newCell(row: HTMLElement): CellParts {
-  const cell = el('div', 'grid-cell', 'gridcell')
-  const text = document.createTextNode('')
-  cell.append(text)
-  row.append(cell)
-  return { el: cell, text, look: '', column: -1 }
-}
-

@@ -14,15 +14,15 @@ export class Commits {
     if (!Number.isNaN(skew)) this.skew = Math.abs(skew) > 2000 ? skew : 0
   }
 
-  // saw takes one fact. What arrives late is of no use; a number below all that is known is another life of the server.
+  // forget is for a server that was started anew: its epochs may be counted from another state.
+  forget() {
+    this.known = []
+  }
+
+  // saw takes one fact. What arrives late is of no use.
   saw(epoch: number, at: number) {
     if (!(at > 0)) return // before the first commit
-    const first = this.known[0]
-    const last = this.known.at(-1)
-    if (first && last && epoch <= last.epoch) {
-      if (epoch < first.epoch) this.known = [{ epoch, at }]
-      return
-    }
+    if (epoch <= (this.known.at(-1)?.epoch ?? -1)) return
     this.known.push({ epoch, at })
     if (this.known.length > kept) this.known.shift()
   }

@@ -53,8 +53,13 @@ async function poll() {
   try {
     const { status: s, serverTime } = await getStatus(AbortSignal.timeout(8000))
     commits.measure(serverTime, Date.now())
+    const before = status.value
+    const restarted = before !== undefined && s.uptime_s < before.uptime_s
+    if (restarted) commits.forget()
     commits.saw(s.epoch, Date.parse(s.committed))
-    status.value = s
+    // An answer may be overtaken by an event: epochs go back only when the server was started anew.
+    const overtaken = before !== undefined && !restarted && s.epoch < before.epoch
+    status.value = overtaken ? { ...s, epoch: before.epoch, committed: before.committed } : s
     rates.value = [...rates.value.slice(-59), s.rate]
     heard.value = now.value = Date.now()
     failures.value = 0

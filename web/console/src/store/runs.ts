@@ -48,8 +48,8 @@ export async function run(tab: string, sql: string, from: number): Promise<void>
   const keep = s.value.sql === sql ? s.value.answer : undefined
   const started = Date.now()
   const { answer: _, ...rest } = s.value
-  const wasLive = rest.live && rest.sql === sql
-  s.value = { ...rest, ...(keep && { answer: keep }), state: 'running', sql, from, started, error: undefined, changes: undefined, live: wasLive }
+  const stays = rest.live && isRead(sql)
+  s.value = { ...rest, ...(keep && { answer: keep }), state: 'running', sql, from, started, error: undefined, changes: undefined, live: stays }
   const got = await request(tab, sql, false)
   if (got === 'replaced') return
   if (got instanceof ApiError) {
@@ -121,7 +121,7 @@ const live = new Live({
     const start = performance.now()
     const got = await request(tab, sql, true)
     const ms = performance.now() - start
-    if (got === 'replaced') return { ok: false, permanent: true, ms }
+    if (got === 'replaced') return { ok: false, permanent: true, ms } // nobody waits for it any more
     if (got instanceof ApiError) {
       const permanent = !got.offline && got.status !== 429
       if (permanent) s.value = { ...s.value, state: 'failed', error: got, live: false }
@@ -129,7 +129,7 @@ const live = new Live({
     }
     const keys = keyColumns(sql, got.columns, views.peek() ?? [])
     settle(s, got, before ? changes(before, got, keys) : undefined)
-    return { ok: true, epoch: got.epoch, ms }
+    return { ok: true, epoch: got.epoch, ms: performance.now() - start } // comparing the answers counts too
   },
 })
 

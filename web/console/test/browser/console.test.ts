@@ -230,6 +230,22 @@ describe('live', () => {
     await expect.poll(() => fake.queries.length).toBeGreaterThan(before)
   })
 
+  test('goes on with the next statement, and with a server that was started anew', async () => {
+    await open()
+    fake.ticking = false
+    await b.run('SELECT 7')
+    await b.page.getByRole('switch', { name: 'Live' }).click()
+    await b.run('SELECT 8')
+    await expect.poll(() => b.cell(0, 0).textContent()).toBe('8')
+    fake.tick()
+    await expect.poll(() => fake.queries.filter((q) => q === 'SELECT 8').length).toBe(2)
+    fake.uptime = 1
+    fake.epoch = 3
+    await expect.poll(() => b.stamp('epoch').textContent()).toBe('3')
+    expect(await b.page.getByRole('switch').getAttribute('aria-checked')).toBe('true')
+    expect(fake.queries.filter((q) => q === 'SELECT 8').length).toBe(3)
+  })
+
   test('only what reads can be live', async () => {
     await open()
     await b.write('CREATE VIEW x AS SELECT 1')

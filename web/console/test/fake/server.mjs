@@ -24,6 +24,7 @@ const cities = ['Paris', 'Berlin', 'Lisbon', 'Kraków', 'Oslo', 'Athens', 'São 
 export class Fake {
   epoch = 18_204
   committed = Date.now()
+  uptime = 4211
   ticking = true
   down = false
   token = '' // when set, requests need the cookie
@@ -75,7 +76,7 @@ export class Fake {
     switch (url.pathname) {
       case '/api/v1/sql': return this.sql(req, res)
       case '/api/v1/status': return json(res, {
-        epoch: this.epoch, state: 'RUNNING', committed: new Date(this.committed).toISOString(), uptime_s: 4211, memory: 148_000_000, rate, freshness_ms: 214, version: '0.1.0',
+        epoch: this.epoch, state: 'RUNNING', committed: new Date(this.committed).toISOString(), uptime_s: this.uptime, memory: 148_000_000, rate, freshness_ms: 214, version: '0.1.0',
       })
       case '/api/v1/views': return json(res, { views: this.empty ? [] : this.views(rate) })
       case '/api/v1/sources': return json(res, { sources: this.empty ? null : this.sources(rate) })
