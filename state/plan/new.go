@@ -141,10 +141,20 @@ func cutMessage(m string) (reason, nearest string) {
 	return strings.TrimRight(m, " .!"), nearest
 }
 
-// unprintable is the error of an expression that DuckDB can't print.
+// unprintable places a misprint; other errors are not the statement's.
 func (s *selection) unprintable(n node, err error) error {
-	if _, ok := errors.AsType[*SyntaxError](err); !ok && errors.Unwrap(err) != nil {
-		return err
+	if m, ok := errors.AsType[misprint](err); ok {
+		return s.errorAt(n, "this expression can't be kept: "+string(m), "write it another way")
 	}
-	return s.errorAt(n, fmt.Sprintf("this expression can't be kept: %v", err), "write it another way")
+	return err
+}
+
+// unbound refuses a SELECT for which DuckDB refuses a statement of the plan,
+// which a constant without a type of its own can bring about.
+func (s *selection) unbound(what string, err error) error {
+	if e, ok := errors.AsType[*SyntaxError](err); ok {
+		reason, _ := cutMessage(e.Message)
+		return s.errorAt(node{}, fmt.Sprintf("this can't be kept: over the %s, DuckDB says: %s", what, reason), "cast the constants in it, for example '1'::INTEGER")
+	}
+	return fmt.Errorf("describe the %s: %w", what, err)
 }

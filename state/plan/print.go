@@ -3,12 +3,18 @@ package plan
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"strconv"
 	"strings"
 )
+
+// A misprint is why an expression can't be put into a statement of the plan.
+type misprint string
+
+func (m misprint) Error() string { return string(m) }
 
 // A printer turns expressions into SQL and back by way of DuckDB.
 type printer struct {
@@ -37,14 +43,17 @@ func (p printer) text(e node) (string, error) {
 	sql = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(sql), ";"))
 	s, ok := strings.CutPrefix(sql, "SELECT ")
 	if !ok {
-		return "", fmt.Errorf("print expression: DuckDB printed %q", sql)
+		return "", misprint("DuckDB prints it as " + sql)
 	}
 	again, err := p.parse(s)
+	if e, ok := errors.AsType[*SyntaxError](err); ok {
+		return "", misprint("DuckDB does not read what it printed, " + s + ": " + e.Message)
+	}
 	if err != nil {
-		return "", fmt.Errorf("DuckDB does not read what it printed, %s: %w", s, err)
+		return "", err
 	}
 	if same(again) != same(e) {
-		return "", fmt.Errorf("DuckDB prints it as %s, which means something else", s)
+		return "", misprint("DuckDB prints it as " + s + ", which means something else")
 	}
 	return s, nil
 }
@@ -61,11 +70,11 @@ func (p printer) parse(sql string) (node, error) {
 	}
 	stmts := list(root, "statements")
 	if len(stmts) != 1 {
-		return nil, fmt.Errorf("%q is not one expression", sql)
+		return nil, misprint(sql + " is not one expression")
 	}
 	items := list(sub(stmts[0], "node"), "select_list")
 	if len(items) != 1 {
-		return nil, fmt.Errorf("%q is not one expression", sql)
+		return nil, misprint(sql + " is not one expression")
 	}
 	return items[0], nil
 }
@@ -104,7 +113,7 @@ func wrapConstants(e node) (node, error) {
 		}
 		f, err := strconv.ParseFloat(fmt.Sprint(value["value"]), bits)
 		if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
-			return nil, fmt.Errorf("a constant of type %s is out of range: %v", id, value["value"])
+			return nil, misprint(fmt.Sprintf("a constant of type %s is out of range: %v", id, value["value"]))
 		}
 		return castOf(e, strconv.FormatFloat(f, 'g', -1, bits), id), nil
 	}

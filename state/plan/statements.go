@@ -67,7 +67,7 @@ func (b *builder) partial() error {
 	b.view.Partial = sql
 	got, err := b.eng.Describe(b.ctx, []Relation{{Name: InputRelation, Columns: b.view.Inputs}}, sql)
 	if err != nil {
-		return fmt.Errorf("plan of %s: partial %s: %w", b.view.Name, sql, err)
+		return b.unbound("batches", err)
 	}
 	return b.agree("partial", got, b.view.StateColumns())
 }
@@ -172,7 +172,7 @@ func (b *builder) final() error {
 	state := []Relation{{Name: StateRelation, Columns: b.view.StateColumns()}}
 	got, err := b.eng.Describe(b.ctx, state, b.finalSQL())
 	if err != nil {
-		return fmt.Errorf("plan of %s: final %s: %w", b.view.Name, b.finalSQL(), err)
+		return b.unbound("state", err)
 	}
 	casts := false
 	for i := range got {
@@ -183,7 +183,7 @@ func (b *builder) final() error {
 	}
 	if casts {
 		if got, err = b.eng.Describe(b.ctx, state, b.finalSQL()); err != nil {
-			return fmt.Errorf("plan of %s: final %s: %w", b.view.Name, b.finalSQL(), err)
+			return b.unbound("state", err)
 		}
 	}
 	b.view.Final = b.finalSQL()
