@@ -36,8 +36,9 @@ func (s *Store) Fold(ctx context.Context, f Fold) error {
 		return fmt.Errorf("fold of cursor %d: %w", f.Cursor, err)
 	}
 	if full {
-		// The batch is in. Only a commit makes room for the next one.
-		if _, err := s.Commit(ctx); err != nil {
+		// The batch is in, also when the context has ended. Only a commit makes
+		// room for the next one.
+		if _, err := s.commit(nil); err != nil {
 			return err
 		}
 		s.mu.Lock()

@@ -2,6 +2,7 @@ package state
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,5 +157,32 @@ func TestFoldIsAllOrNothing(t *testing.T) {
 	if err := s.Fold(t.Context(), Fold{Cursor: c, Partials: []Partial{{views[0].ID, nil}, {views[1].ID, nil}}, Positions: pos(10), Reset: true}); err != nil {
 		t.Error("a reset:", err)
 	}
+	do(t, s.Close())
+}
+
+// The points are where faults are put; their order is what they promise.
+func TestPoints(t *testing.T) {
+	var points []string
+	s := mustOpen(t, vfs.NewMem(), Options{Hook: func(p string) { points = append(points, p) }})
+	expect := func(want ...string) {
+		t.Helper()
+		if !slices.Equal(points, want) {
+			t.Errorf("points %v, not %v", points, want)
+		}
+		points = nil
+	}
+	expect(PointCreate, PointCreated, PointRenamed)
+	_, err := s.CreateSource(Source{Name: "orders"})
+	do(t, err)
+	expect(PointCommit, PointCut, PointCatalog, PointBuilt, PointCommitted, PointPublished)
+	v := createView(t, s, "by_id", true)
+	points = nil
+	do(t, s.Join(v.ID))
+	expect(PointCommit, PointCut, PointJoin, PointBuilt, PointCommitted, PointPublished)
+	do(t, s.Drop("by_id"))
+	expect(PointCommit, PointCut, PointDrop, PointBuilt, PointCommitted, PointPublished)
+	_, err = s.Commit(t.Context())
+	do(t, err)
+	expect(PointCommit)
 	do(t, s.Close())
 }
