@@ -321,3 +321,42 @@ func TestDialDefaultPort(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A broker that has fallen behind tells an older id for a moment. That stops
+// nothing; a second of it does.
+func TestStaleTopicID(t *testing.T) {
+	bubble(t, func(b *bed) {
+		info := b.create("t", 1)
+		b.send("t", 0, "a")
+		r := b.read(ReaderOptions{ID: info.ID, Positions: map[int32]Position{0: {}}})
+		b.check("before", b.to(r, 1), "0/0=a")
+		stale := kmsg.NewMetadataResponseTopic()
+		stale.Topic, stale.TopicID = kmsg.StringPtr("t"), TopicID{9}
+		stale.Partitions = append(stale.Partitions, kmsg.NewMetadataResponseTopicPartition())
+		lies := 3
+		b.broker.Cluster().ControlKey(int16(kmsg.Metadata), func(kr kmsg.Request) (kmsg.Response, error, bool) {
+			b.broker.Cluster().KeepControl()
+			req := kr.(*kmsg.MetadataRequest)
+			if len(req.Topics) == 0 || lies == 0 {
+				return nil, nil, false
+			}
+			lies--
+			res := req.ResponseKind().(*kmsg.MetadataResponse)
+			broker := kmsg.NewMetadataResponseBroker()
+			broker.Host, broker.Port = "localhost", 9092
+			res.Brokers = append(res.Brokers, broker)
+			res.Topics = append(res.Topics, stale)
+			return res, nil, true
+		})
+		b.pass(5 * time.Second)
+		if s := r.Status(); lies != 0 || s.State != StateReading || s.Err != nil {
+			b.Errorf("%d lies left, %+v", lies, s)
+		}
+		b.send("t", 0, "b")
+		b.check("after", b.to(r, 2), "0/1=b")
+		lies = 1 << 30
+		if e, ok := errors.AsType[*RecreatedError](b.failure(r)); !ok || e.New != (TopicID{9}) {
+			b.Error(e)
+		}
+	})
+}
