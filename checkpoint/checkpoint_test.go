@@ -58,15 +58,15 @@ func stateRows(f *fake, id state.ViewID) []string {
 	for _, rec := range f.rows[id] {
 		errs := rec.Column(int(rec.NumCols()) - 1)
 		for i := range int(rec.NumRows()) {
-			line := ""
+			var line strings.Builder
 			for c := range int(rec.NumCols()) {
 				value := render(rec.Column(c), i)
 				if errs.IsValid(i) && c >= len(v.Plan.Keys) && c < int(rec.NumCols())-3 {
 					value = "NULL"
 				}
-				line += " " + rec.ColumnName(c) + "=" + value
+				line.WriteString(" " + rec.ColumnName(c) + "=" + value)
 			}
-			out = append(out, line)
+			out = append(out, line.String())
 		}
 	}
 	return out

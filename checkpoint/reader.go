@@ -62,8 +62,10 @@ func (c *Checkpoint) Table(view string) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{View: v, at: at, fields: v.Plan.StateColumns(), slot: v.column(slotColumn), epoch: v.column(epochColumn),
-		err: v.column(errorColumn), errAt: v.column(errorAtColumn), exact: v.column(exactColumn)}
+	t := &Table{
+		View: v, at: at, fields: v.Plan.StateColumns(), slot: v.column(slotColumn), epoch: v.column(epochColumn),
+		err: v.column(errorColumn), errAt: v.column(errorAtColumn), exact: v.column(exactColumn),
+	}
 	if min(t.slot, t.epoch, t.err, t.errAt) < 0 {
 		return nil, &Error{Kind: ErrMismatch, Path: c.dir, What: "view " + v.Name + " lacks system columns"}
 	}
