@@ -34,6 +34,7 @@ type worker struct {
 	session    *Session
 	trees      *stmt              // json_serialize_sql
 	views      map[string]*warmed // by lower-case name
+	texts      map[string]*warmed // by definition
 	edition    int                // grows when a view is declared anew
 	version    int                // grows when any view is declared
 	statements map[string]*known  // by the user's text
@@ -47,8 +48,9 @@ type worker struct {
 
 // warmed is a view as it was last declared.
 type warmed struct {
+	key     string // lower-case name
 	def     ViewDef
-	text    string // of def
+	text    string // of the definition, as it came
 	edition int    // of the worker when it was declared
 	a       *attachment
 }
@@ -60,7 +62,7 @@ func (w *worker) open() (err error) {
 	if w.session, err = w.engine.Session(); err != nil {
 		return err
 	}
-	w.views = map[string]*warmed{}
+	w.views, w.texts = map[string]*warmed{}, map[string]*warmed{}
 	w.statements = map[string]*known{}
 	w.trees, err = w.session.c.prepare("SELECT json_serialize_sql($1::VARCHAR)")
 	return err
@@ -135,7 +137,7 @@ func (w *worker) run(ctx context.Context, q queryMsg, end *endMsg) error {
 	if lease.Refused {
 		return errors.New("the lease was refused")
 	}
-	if err := w.declare(ctx, lease.Views); err != nil {
+	if err := w.declare(ctx, lease); err != nil {
 		return err
 	}
 	if err := w.pushDown(ctx, k.st, params); err != nil {
@@ -201,24 +203,22 @@ func (k *known) forget() {
 // declare brings the views of the lease into the instance, those that changed. A
 // plain view is declared again when any view has changed, since DuckDB refuses
 // one whose parts are no longer what they were.
-func (w *worker) declare(ctx context.Context, defs []ViewDef) error {
-	for _, d := range defs {
-		rows := d.Rows
-		d.Rows = 0
-		text, err := json.Marshal(d)
-		if err != nil {
-			return err
-		}
-		d.Rows = rows
-		key := strings.ToLower(d.Name)
-		old := w.views[key]
-		if old != nil && old.text == string(text) && (d.Table != "" || old.edition == w.edition) {
+func (w *worker) declare(ctx context.Context, lease leaseMsg) error {
+	for i, text := range lease.Views {
+		if old := w.texts[string(text)]; old != nil && w.views[old.key] == old && (old.a != nil || old.edition == w.edition) {
 			if old.a != nil {
+				old.def.Rows = lease.Rows[i]
 				w.aim(old, nil)
 			}
 			continue
 		}
-		if old != nil && d.Table != "" {
+		var d ViewDef
+		if err := json.Unmarshal(text, &d); err != nil {
+			return err
+		}
+		d.Rows = lease.Rows[i]
+		key := strings.ToLower(d.Name)
+		if w.views[key] != nil && d.Table != "" {
 			w.edition++
 		}
 		if err := w.declareOne(key, d, string(text)); err != nil {
@@ -230,7 +230,7 @@ func (w *worker) declare(ctx context.Context, defs []ViewDef) error {
 
 func (w *worker) declareOne(key string, d ViewDef, text string) error {
 	w.version++
-	v := &warmed{def: d, text: text, edition: w.edition}
+	v := &warmed{key: key, def: d, text: text, edition: w.edition}
 	sql := d.SQL
 	if d.Table != "" {
 		v.a = w.session.attach(key, d.Columns, w.parts)
@@ -243,10 +243,13 @@ func (w *worker) declareOne(key string, d ViewDef, text string) error {
 	}
 	old := w.views[key]
 	delete(w.views, key)
+	if old != nil {
+		delete(w.texts, old.text)
+	}
 	if err := w.session.c.exec("CREATE OR REPLACE TEMP VIEW " + quote(d.Name) + " AS " + sql); err != nil {
 		return err
 	}
-	w.views[key] = v
+	w.views[key], w.texts[text] = v, v
 	if old != nil && old.a != nil {
 		w.engine.tables.detach(old.a)
 	}

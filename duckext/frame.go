@@ -97,9 +97,12 @@ type namesMsg struct {
 	Refs []Ref `json:"refs"`
 }
 
+// leaseMsg carries each ViewDef as its JSON text, by which a process knows a
+// view again, and its number of rows, which changes all the time, beside it.
 type leaseMsg struct {
-	Refused bool      `json:"refused,omitempty"`
-	Views   []ViewDef `json:"views"`
+	Refused bool              `json:"refused,omitempty"`
+	Views   []json.RawMessage `json:"views"`
+	Rows    []int64           `json:"rows"`
 }
 
 type columnMsg struct {

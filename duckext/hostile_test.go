@@ -5,6 +5,7 @@ package duckext
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -237,7 +238,7 @@ func BenchmarkQuery(b *testing.B) {
 		name, sql string
 		params    []any
 	}{
-		{"constant", "SELECT 42", nil}, {"key", "SELECT * FROM v WHERE k = 77777", nil}, {"key_param", "SELECT * FROM v WHERE name = ?", []any{"the name of row 777"}},
+		{"constant", "SELECT 42", nil}, {"key", "SELECT * FROM v WHERE k = 77777", nil}, {"key_fresh", "SELECT * FROM v WHERE k = %d", nil}, {"key_param", "SELECT * FROM v WHERE name = ?", []any{"the name of row 777"}},
 		{"count_100k", "SELECT count(*) FROM v", nil}, {"sum_100k", "SELECT sum(k), sum(amount) FROM v", nil}, {"like_100k", "SELECT count(*) FROM v WHERE name LIKE '%77%'", nil},
 	} {
 		if strings.HasPrefix(q.name, "key") {
@@ -246,11 +247,17 @@ func BenchmarkQuery(b *testing.B) {
 			m.only = 0
 		}
 		b.Run(q.name, func(b *testing.B) {
-			ask(b, p, q.sql, q.params...)
+			n := 0
+			ask(b, p, strings.Replace(q.sql, "%d", "0", 1), q.params...)
 			before, child := cpu(b, p), cpuOfChildren(b, p)
 			for b.Loop() {
 				m.seen()
-				ask(b, p, q.sql, q.params...)
+				sql := q.sql
+				if strings.Contains(sql, "%d") {
+					n++
+					sql = fmt.Sprintf(sql, n)
+				}
+				ask(b, p, sql, q.params...)
 			}
 			b.ReportMetric(float64((cpu(b, p)-before).Microseconds())/float64(b.N), "cpu-us/op")
 			b.ReportMetric(float64((cpuOfChildren(b, p)-child).Microseconds())/float64(b.N), "child-cpu-us/op")

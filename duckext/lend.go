@@ -69,16 +69,23 @@ func (c *child) lend(ctx context.Context, body []byte, res *Result, refused *err
 	res.Epoch = lease.Epoch()
 	l := &lending{lease: lease, tables: map[string]ViewDef{}, scans: map[uint64]*lentScan{}}
 	l.ctx, l.cancel = context.WithCancel(ctx)
-	views := lease.Views()
-	for _, v := range views {
-		if v.Table != "" {
-			l.tables[v.Table] = v
-		}
-	}
 	c.mu.Lock()
 	c.lent = l
 	c.mu.Unlock()
-	return writeJSON(c.control, frameLease, leaseMsg{Views: views})
+	var out leaseMsg
+	for _, v := range lease.Views() {
+		if v.Table != "" {
+			l.tables[v.Table] = v
+		}
+		out.Rows = append(out.Rows, v.Rows)
+		v.Rows = 0
+		text, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		out.Views = append(out.Views, text)
+	}
+	return writeJSON(c.control, frameLease, out)
 }
 
 // placed sets where an unknown name stands.

@@ -21,11 +21,17 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-const workerVerb = "duckext-test-worker"
+const (
+	workerVerb = "duckext-test-worker"
+	evilVerb   = "duckext-test-evil-"
+)
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == workerVerb {
 		os.Exit(Worker(context.Background()))
+	}
+	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], evilVerb) {
+		os.Exit(evil(strings.TrimPrefix(os.Args[1], evilVerb)))
 	}
 	os.Exit(m.Run())
 }
@@ -184,7 +190,7 @@ func answerOf(r *Result) string {
 func TestTrapsThroughThePool(t *testing.T) {
 	const n = 9000
 	c, m := shop(n)
-	p := openPool(t, c, PoolOptions{})
+	p := openPool(t, c, PoolOptions{Threads: 3})
 	s := openSession(t, openEngine(t), 1, nil)
 	for _, q := range traps {
 		want, err := s.Query(t.Context(), "WITH v AS MATERIALIZED "+numbersSQL(n)+" SELECT * FROM ("+q+")")
@@ -561,7 +567,7 @@ func TestOneEpochAQuery(t *testing.T) {
 
 func TestTwentyAtOnceThroughThePool(t *testing.T) {
 	c, m := shop(2000)
-	p := openPool(t, c, PoolOptions{Size: 2})
+	p := openPool(t, c, PoolOptions{Size: 2, Threads: 2})
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
