@@ -115,7 +115,7 @@ func (c *child) ready() error {
 		Threads: o.Threads, Sockets: len(c.data), AddressSpace: max(o.AddressSpace, 0), NoGate: o.noGate,
 		MemoryLimit: strconv.FormatInt(each*5/8>>20, 10) + "MiB",
 	}
-	_ = c.control.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.control.SetDeadline(time.Now().Add(30 * time.Second))
 	defer c.control.SetDeadline(time.Time{})
 	if err := writeJSON(c.control, frameSettings, set); err != nil {
 		return fmt.Errorf("start a query process: %w", err)

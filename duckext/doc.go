@@ -12,6 +12,13 @@
 //   - [Pool] runs ad-hoc SQL in throw-away child processes ([Worker]), which
 //     read state through the parent and can neither open files nor outlive it.
 //
+// Ad-hoc SQL takes this way:
+//
+//	Pool.Query -> a free child -> its statement gate (inspect) -> the names it reads
+//	Catalog.Lease -> the views' definitions -> declared once, kept warm
+//	DuckDB -> weir_scan -> a data socket -> Lease.Scan -> Arrow, projected and filtered
+//	result columns -> bare buffers -> Result
+//
 // What crosses the border to DuckDB is copied. The package's table function
 // copies each projected column of a record batch into DuckDB's vectors, and
 // results are copied into Arrow arrays on the Go heap. So a caller may allocate

@@ -59,7 +59,7 @@ func TestDeadlineStopsWhatCannotBeInterrupted(t *testing.T) {
 			t.Errorf("%s: %s: %v", sql, code(err), err)
 		}
 		// Interrupted at 1 s, killed half a second later, and slack for a slow machine.
-		if took := time.Since(start); took > 4*time.Second {
+		if took := time.Since(start); took > 8*time.Second {
 			t.Errorf("%s: took %v", sql, took)
 		}
 		if got := answerOf(ask(t, p, "SELECT count(*) FROM v")); got != "10\n" {
