@@ -51,6 +51,9 @@ func TestMergedPartialsAreTheSelect(t *testing.T) {
 		"SELECT n AS k, k AS n, count(*) FROM t GROUP BY n, k",
 		"SELECT max({'y': at_, 'x': k}).x AS newest FROM t",
 		"SELECT 'x' AS c, 5 AS f, count(*) AS n FROM t GROUP BY ALL",
+		"SELECT 'x' AS c, count(*) AS n FROM t WHERE n > 1000 GROUP BY ALL",
+		"SELECT 'x' AS c, count(*) AS m FROM t WHERE n > 1000 GROUP BY c",
+		"SELECT 'x' AS c, c || 'y' AS cy, n, count(*) AS m FROM t GROUP BY ALL",
 		"SELECT count(*) AS c FROM t HAVING count(*) > 100",
 		"SELECT n + 1 AS a, a * 2 AS b2, sum(n) AS total, total + 1 AS more FROM t WHERE a > 2 GROUP BY n",
 	} {

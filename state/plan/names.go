@@ -186,6 +186,11 @@ func (s *scope) selectList() error {
 	return nil
 }
 
+func isInput(n node) bool {
+	names := texts(n, "column_names")
+	return str(n, "class") == "COLUMN_REF" && len(names) > 1 && names[0] == InputRelation
+}
+
 // keys resolves GROUP BY: columns, then whole aliases, ordinals, ALL.
 func (s *scope) keys() ([]node, error) {
 	var keys []node
@@ -199,7 +204,9 @@ func (s *scope) keys() ([]node, error) {
 	}
 	if s.groupAll {
 		for _, e := range s.resolved {
-			if !contains(e, isAggregate) {
+			// As in DuckDB, an item that reads no column is not grouped by: where
+			// all are such, there is one row, before any record too.
+			if !contains(e, isAggregate) && contains(e, isInput) {
 				add(e)
 			}
 		}

@@ -17,8 +17,8 @@ import (
 func (b *builder) addInputs() error {
 	used := map[string]bool{}
 	see := func(n node) bool {
-		if names := texts(n, "column_names"); str(n, "class") == "COLUMN_REF" && len(names) > 1 && names[0] == InputRelation {
-			used[names[1]] = true
+		if isInput(n) {
+			used[texts(n, "column_names")[1]] = true
 		}
 		return true
 	}
@@ -133,7 +133,7 @@ func (b *builder) output(e node) (node, error) {
 		}
 		return f, nil
 	}
-	if names := texts(e, "column_names"); str(e, "class") == "COLUMN_REF" && names[0] == InputRelation {
+	if names := texts(e, "column_names"); isInput(e) {
 		for i, k := range b.keys {
 			if within(k, e) {
 				r := b.keyRef(e, i)
