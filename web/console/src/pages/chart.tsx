@@ -6,7 +6,7 @@ import type { Column } from '../api/types.ts'
 import { chartOf, ticks, type Chart } from '../grid/chart.ts'
 import { visible } from '../grid/text.ts'
 
-const margin = { top: 34, right: 20, bottom: 30, left: 72 }
+const margin = { top: 30, right: 20, bottom: 30, left: 72 }
 
 export function ChartView({ columns, rows }: { columns: readonly Column[]; rows: readonly Json[][] }) {
   const host = useRef<HTMLDivElement>(null)
@@ -64,7 +64,7 @@ function Drawing({ chart, width, height, hover }: { chart: Chart; width: number;
         return <rect key={i} class={`bar ${i === hover ? 'hover' : ''}`} x={x(i) - w / 2} width={w} y={Math.min(y(v), y(0))} height={Math.max(1, Math.abs(y(v) - y(0)))} rx="2" />
       })}
       {chart.kind === 'line' && chart.series.map((s, n) => <path key={s.name} class={`line s${n}`} d={path(s.values, x, y)} />)}
-      {chart.series.map((s, n) => (
+      {(chart.kind === 'line' || chart.measures.length === 1) && chart.series.map((s, n) => (
         <g key={s.name} class="legend" transform={`translate(${margin.left + n * 170}, 16)`}>
           <rect class={`swatch s${n}`} y="-8" width="10" height="10" rx="2" />
           <text x="16" y="1">{clip(visible(s.name), 20)}</text>
