@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -13,7 +14,7 @@ import (
 )
 
 // Restore makes the checkpoint in from the state in dir, which must not exist or
-// be empty, and returns its manifest. Everything is verified first: a
+// be empty but for a lock, and returns its manifest. Everything is verified first: a
 // checkpoint that is damaged, unfinished or newer than this program is refused
 // with an [*Error] before dir is touched. o is how the state will be opened;
 // o.FS is where both directories are.
@@ -28,6 +29,8 @@ func Restore(ctx context.Context, from, dir string, o state.Options) (*Manifest,
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list %s: %w", dir, err)
 	}
+	// A lock file is what an earlier try that failed leaves.
+	names = slices.DeleteFunc(names, func(n string) bool { return n == "lock" })
 	if len(names) > 0 {
 		return nil, &Error{Kind: ErrNotEmpty, Path: dir, What: fmt.Sprintf("it holds %s", names[0]), Do: "give a new directory, or remove the old state first (weir reset)"}
 	}

@@ -233,6 +233,13 @@ func TestRestoreRefuses(t *testing.T) {
 	if err := restore("full"); !errors.Is(err, ErrNotEmpty) || !strings.Contains(err.Error(), "full") || !strings.Contains(err.Error(), "note") {
 		t.Errorf("a directory that is not empty: %v", err)
 	}
+	if err := fsys.MkdirAll("again", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(t, fsys, "again/lock", nil) // a try that failed; this one gets as far as the store
+	if err := restore("again"); errors.Is(err, ErrNotEmpty) {
+		t.Errorf("a directory with a lock alone: %v", err)
+	}
 	for _, name := range []string{m.Views[0].File.Name, quarantineFile, ManifestName} {
 		path := fsys.PathJoin(from, name)
 		good, err := readAll(fsys, path)
