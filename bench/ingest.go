@@ -31,8 +31,8 @@ func ingest(ctx context.Context, c *config) error {
 		{"one_view_1k_groups", "CREATE MATERIALIZED VIEW v AS SELECT shop, count(*) AS n, sum(amount) AS total, avg(price) AS price FROM events GROUP BY shop;"},
 		{"four_views", `CREATE MATERIALIZED VIEW v AS SELECT shop, count(*) AS n, sum(amount) AS total, avg(price) AS price FROM events GROUP BY shop;
 CREATE MATERIALIZED VIEW w AS SELECT country, status, count(*) AS n, max(price) AS top FROM events GROUP BY country, status;
-CREATE MATERIALIZED VIEW x AS SELECT time_bucket(INTERVAL '1 minute', at) AS minute, count(*) AS n, sum(price) AS total FROM events GROUP BY ALL;
-CREATE MATERIALIZED VIEW y AS SELECT count(*) AS n, sum(amount) AS total, min(at) AS first, max(at) AS last FROM events;`},
+CREATE MATERIALIZED VIEW x AS SELECT time_bucket(INTERVAL '1 minute', ts) AS minute, count(*) AS n, sum(price) AS total FROM events GROUP BY ALL;
+CREATE MATERIALIZED VIEW y AS SELECT count(*) AS n, sum(amount) AS total, min(ts) AS first, max(ts) AS last FROM events;`},
 		{"one_view_1m_groups", "CREATE MATERIALIZED VIEW v AS SELECT user_id, count(*) AS n, sum(amount) AS total FROM events GROUP BY user_id;"},
 	} {
 		if err := catchUp(ctx, c, b, s.name, s.views); err != nil {
@@ -42,7 +42,7 @@ CREATE MATERIALIZED VIEW y AS SELECT count(*) AS n, sum(amount) AS total, min(at
 	return nil
 }
 
-const source = `CREATE SOURCE events (event_id BIGINT, user_id BIGINT, shop VARCHAR, country VARCHAR, amount BIGINT, price DECIMAL(12,2), status VARCHAR, at TIMESTAMP)
+const source = `CREATE SOURCE events (event_id BIGINT, user_id BIGINT, shop VARCHAR, country VARCHAR, amount BIGINT, price DECIMAL(12,2), status VARCHAR, ts TIMESTAMP)
 WITH (connector = 'kafka', topic = 'events', format = 'json');
 `
 
@@ -138,7 +138,7 @@ func event(rng *rand.Rand, i int, start time.Time) []byte {
 	b = strconv.AppendInt(b, 10+rng.Int64N(90), 10)
 	b = append(b, `,"status":"`...)
 	b = append(b, [...]string{"new", "paid", "sent"}[rng.IntN(3)]...)
-	b = append(b, `","at":"`...)
+	b = append(b, `","ts":"`...)
 	b = start.Add(time.Duration(i)*20*time.Millisecond).AppendFormat(b, "2006-01-02T15:04:05.000Z")
 	b = append(b, `","note":"`...)
 	const note = "left at the door, ring twice"
