@@ -321,3 +321,24 @@ func FuzzRecordBatch(f *testing.F) {
 		}
 	})
 }
+
+func TestCloneOutlivesTheBatch(t *testing.T) {
+	r := rawBatch{span: 2}.with(0, []byte{}, []byte("value"), []byte{2, 2, 'a', 2, '1'}).with(1, nil, []byte{}, nil)
+	raw := r.encode()
+	f, _ := fetched(raw, nil, 1<<20)
+	b, err := f.Batch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := b.Records[0].Clone(), b.Records[1].Clone()
+	clear(b.Records)
+	f.Release()
+	clear(raw)
+	headers := ""
+	for k, v := range first.Headers() {
+		headers += k + "=" + string(v)
+	}
+	if first.Key == nil || string(first.Value) != "value" || headers != "a=1" || second.Key != nil || second.Value == nil || second.Offset != 1 {
+		t.Errorf("%+v, %+v", first, second)
+	}
+}

@@ -331,7 +331,7 @@ func TestStaleTopicID(t *testing.T) {
 		r := b.read(ReaderOptions{ID: info.ID, Positions: map[int32]Position{0: {}}})
 		b.check("before", b.to(r, 1), "0/0=a")
 		stale := kmsg.NewMetadataResponseTopic()
-		stale.Topic, stale.TopicID = kmsg.StringPtr("t"), TopicID{9}
+		stale.Topic, stale.TopicID = new("t"), TopicID{9}
 		stale.Partitions = append(stale.Partitions, kmsg.NewMetadataResponseTopicPartition())
 		lies := 3
 		b.broker.Cluster().ControlKey(int16(kmsg.Metadata), func(kr kmsg.Request) (kmsg.Response, error, bool) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/segmentio/kafka-go/protocol"
@@ -59,9 +60,7 @@ func (c *Cluster) offsets(ctx context.Context, name string, id TopicID, partitio
 		if err != nil {
 			return nil, err
 		}
-		for p, o := range ends {
-			found[p] = o
-		}
+		maps.Copy(found, ends)
 	}
 	// The request goes by name. Ids never come back, so the same one now
 	// means that the answer was of that topic.

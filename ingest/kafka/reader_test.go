@@ -122,11 +122,12 @@ func TestKeysValuesHeadersTimes(t *testing.T) {
 					break
 				}
 				for _, rec := range batch.Records {
-					s := fmt.Sprintf("%d %#v %#v", rec.Timestamp-at.UnixMilli(), rec.Key, rec.Value)
+					var s strings.Builder
+					s.WriteString(fmt.Sprintf("%d %#v %#v", rec.Timestamp-at.UnixMilli(), rec.Key, rec.Value))
 					for k, v := range rec.Headers() {
-						s += fmt.Sprintf(" %q:%#v", k, v)
+						s.WriteString(fmt.Sprintf(" %q:%#v", k, v))
 					}
-					got = append(got, fmt.Sprint(s, " ", rec.HeaderCount()))
+					got = append(got, fmt.Sprint(s.String(), " ", rec.HeaderCount()))
 				}
 			}
 			f.Release()
@@ -166,7 +167,7 @@ func TestGapsAndEmptyBatches(t *testing.T) {
 						// From inside a batch, and from inside a gap.
 						for at := range x.end {
 							want := []string{}
-							for _, s := range strings.Fields(x.want) {
+							for s := range strings.FieldsSeq(x.want) {
 								var p, o int64
 								fmt.Sscanf(s, "%d/%d", &p, &o)
 								if o >= at {

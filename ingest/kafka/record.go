@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"bytes"
 	"encoding/binary"
 	"iter"
 )
@@ -85,4 +86,12 @@ func varbytes(b []byte) (v, rest []byte, ok bool) {
 	}
 	end := k + int(n)
 	return b[k:end:end], b[end:], true
+}
+
+// Clone copies a record, so that it outlives its Batch.
+func (r *Record) Clone() Record {
+	return Record{
+		Offset: r.Offset, Timestamp: r.Timestamp,
+		Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value), headers: bytes.Clone(r.headers),
+	}
 }

@@ -166,7 +166,7 @@ func (b *Broker) CreateTopic(name string, partitions int, configs map[string]str
 	t.Topic, t.NumPartitions, t.ReplicationFactor = name, int32(partitions), 1
 	for k, v := range configs {
 		c := kmsg.NewCreateTopicsRequestTopicConfig()
-		c.Name, c.Value = k, kmsg.StringPtr(v)
+		c.Name, c.Value = k, new(v)
 		t.Configs = append(t.Configs, c)
 	}
 	req.Topics = append(req.Topics, t)
@@ -183,7 +183,7 @@ func (b *Broker) CreateTopic(name string, partitions int, configs map[string]str
 func led(ctx context.Context, cl *kgo.Client, name string, partitions int) error {
 	req := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
-	t.Topic = kmsg.StringPtr(name)
+	t.Topic = new(name)
 	req.Topics = append(req.Topics, t)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -216,7 +216,7 @@ func (b *Broker) DeleteTopic(name string) {
 	req.TimeoutMillis = 30_000
 	req.TopicNames = []string{name}
 	t := kmsg.NewDeleteTopicsRequestTopic()
-	t.Topic = kmsg.StringPtr(name)
+	t.Topic = new(name)
 	req.Topics = append(req.Topics, t)
 	b.request(func(ctx context.Context, cl *kgo.Client) error {
 		res, err := req.RequestWith(ctx, cl)
