@@ -266,4 +266,3 @@ func (s *session) restore(id int) error {
 	s.dir = fresh
 	return s.begin()
 }
-
