@@ -1,0 +1,127 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestFinalizerIsClosed: also when the scan fails; and no Finalizer is needed
+// where nothing is computed.
+func TestFinalizerIsClosed(t *testing.T) {
+	r, f := rng(t), newFake()
+	f.add(r, everything(), 3, 3, false)
+	if _, err := Write(t.Context(), vfs.NewMem(), dir, f, nil, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	f.add(r, revenue(), 3, 3, false)
+	f.fail = errors.New("disk on fire")
+	f.rows[1] = nil
+	fin := &finals{}
+	fsys := vfs.NewMem()
+	if _, err := Write(t.Context(), fsys, dir, f, fin, Options{}); !errors.Is(err, f.fail) {
+		t.Fatal(err)
+	}
+	f.fail = nil
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Write(ctx, fsys, dir, f, fin, Options{}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if fin.prepared != fin.closed {
+		t.Errorf("prepared %d, closed %d", fin.prepared, fin.closed)
+	}
+	if names, err := fsys.List(dir); err != nil || len(names) != 0 {
+		t.Errorf("left behind: %v, %v", names, err)
+	}
+}
+
+// TestShare: a view that stands where it stood shares its file; one whose
+// positions moved does not; a damaged file is not shared.
+func TestShare(t *testing.T) {
+	r, f, fsys := rng(t), newFake(), vfs.NewMem()
+	f.add(r, revenue(), 100, 50, false)
+	first := write(t, fsys, f)
+	second := write(t, fsys, f)
+	if second.BasedOn == nil || second.BasedOn.Checkpoint != 1 || !cmp.Equal(first.Views[0].File, second.Views[0].File) {
+		t.Fatalf("not shared: based on %+v", second.BasedOn)
+	}
+	if err := open(t, fsys, 2).Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(){
+		"positions":   func() { f.pos[1][0].Next++ },
+		"records":     func() { f.records++ },
+		"topic":       func() { f.pos[1][1].TopicID[0]++ },
+		"groups":      func() { f.rows[1] = f.rows[1][:1] },
+		"fingerprint": func() { f.catalog.Views[0].Plan.Fingerprint = "new" },
+		"creation":    func() { f.catalog.Views[0].CreatedEpoch++ },
+	} {
+		change()
+		if m := write(t, fsys, f); m.BasedOn != nil {
+			t.Errorf("shared the file of a view with other %s", what)
+		}
+		if m := write(t, fsys, f); m.BasedOn == nil {
+			t.Errorf("not shared after a change of %s", what)
+		}
+	}
+	newest := uint64(14)
+	file := fsys.PathJoin(Path(fsys, dir, newest), first.Views[0].File.Name)
+	corrupt(t, fsys, file, func(b []byte) []byte { b[len(b)/2] ^= 4; return b })
+	if m := write(t, fsys, f); m.BasedOn != nil {
+		t.Fatal("shared a damaged file")
+	}
+	if err := open(t, fsys, newest+1).Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestListSweepRetain(t *testing.T) {
+	r, f, fsys := rng(t), newFake(), vfs.NewMem()
+	f.add(r, revenue(), 10, 50, false)
+	if list, err := List(fsys, dir); err != nil || list != nil {
+		t.Fatalf("list of nothing: %v, %v", list, err)
+	}
+	for range 5 {
+		write(t, fsys, f)
+	}
+	if err := fsys.MkdirAll(dir+"/.tmp-00000006/views", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if swept, err := Sweep(fsys, dir); err != nil || len(swept) != 1 {
+		t.Fatalf("swept %v, %v", swept, err)
+	}
+	if err := fsys.Remove(dir + "/00000005/" + ManifestName); err != nil {
+		t.Fatal(err)
+	}
+	list, err := List(fsys, dir)
+	if !errors.Is(err, ErrMissing) || len(list) != 4 || list[3].Checkpoint != 4 {
+		t.Fatalf("list has %d, %v", len(list), err)
+	}
+	removed, err := Retain(fsys, dir, 2)
+	if err != nil || !cmp.Equal(removed, []uint64{2, 1}) {
+		t.Fatalf("removed %v, %v", removed, err)
+	}
+	if m := write(t, fsys, f); m.Checkpoint != 6 {
+		t.Fatalf("the next number is %d, not 6", m.Checkpoint)
+	}
+}
+
+func TestFileNames(t *testing.T) {
+	for view, want := range map[string]string{
+		"revenue_by_city":         "views/revenue_by_city.arrow",
+		"../etc/passwd":           "views/%2E.%2Fetc%2Fpasswd.arrow",
+		"a b":                     "views/a%20b.arrow",
+		"Größe.2":                 "views/Größe.2.arrow",
+		"nul\x00":                 "views/nul%00.arrow",
+		strings.Repeat("é", 4000): "views/" + strings.Repeat("é", 76) + "-9.arrow",
+	} {
+		if got := fileName(view, 9); got != want {
+			t.Errorf("%q: %s, want %s", view, got, want)
+		}
+	}
+}
