@@ -246,18 +246,29 @@ func (w *worker) send(res *result, cols []resultColumn, q queryMsg, end *endMsg)
 		}
 		return nil
 	}
+	// Rows are taken few at a time, since each may be large.
+	step := chunkRows
+	if slices.ContainsFunc(fs, func(f sqltype.Field) bool { return layout(f.Type) != layoutFixed }) {
+		step = 32
+	}
 	err := res.each(func(chunk mapping.DataChunk) error {
-		n := int64(mapping.DataChunkGetSize(chunk))
-		if end.Rows+n > q.MaxRows {
-			n, end.Truncated = q.MaxRows-end.Rows, true
+		vs, n := out.look(chunk), int(mapping.DataChunkGetSize(chunk))
+		for from := 0; from < n && !end.Truncated; from += step {
+			m := min(step, n-from)
+			if left := q.MaxRows - end.Rows; int64(m) > left {
+				m, end.Truncated = int(left), true
+			}
+			if err := out.add(vs, from, m); err != nil {
+				return err
+			}
+			end.Rows += int64(m)
+			over := sent + int64(out.bytes()) - q.MaxBytes
+			if over > maxFromChild/2 {
+				return &refusal{fmt.Sprintf("%d rows of the result are more than its limit of %d bytes", step, q.MaxBytes), -1}
+			}
+			end.Truncated = end.Truncated || over > 0
 		}
-		if err := out.add(chunk, int(n)); err != nil {
-			return err
-		}
-		end.Rows += n
-		if size := out.bytes(); sent+int64(size) > q.MaxBytes {
-			end.Truncated = true
-		} else if !end.Truncated && out.rows < pieceRows && size < pieceBytes {
+		if !end.Truncated && out.rows < pieceRows && out.bytes() < pieceBytes {
 			return nil
 		}
 		if err := flush(); err != nil {

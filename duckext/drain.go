@@ -244,16 +244,29 @@ func (c *collector) restart() {
 	}
 }
 
-// add copies the first n rows of chunk.
-func (c *collector) add(chunk mapping.DataChunk, n int) error {
+// look resolves the columns of a chunk.
+func (c *collector) look(chunk mapping.DataChunk) []view {
+	vs := make([]view, len(c.cols))
 	for i, col := range c.cols {
-		w := newView(mapping.DataChunkGetVector(chunk, mapping.IdxT(i)), col.t)
-		if err := col.append(w, 0, n); err != nil {
+		vs[i] = newView(mapping.DataChunkGetVector(chunk, mapping.IdxT(i)), col.t)
+	}
+	return vs
+}
+
+// add copies rows from:from+n of a chunk.
+func (c *collector) add(vs []view, from, n int) error {
+	for i, col := range c.cols {
+		if err := col.append(vs[i], from, n); err != nil {
 			return fmt.Errorf("column %q: %w", c.fields[i].Name, err)
 		}
 	}
 	c.rows += n
 	return nil
+}
+
+// addAll copies a chunk.
+func (c *collector) addAll(chunk mapping.DataChunk) error {
+	return c.add(c.look(chunk), 0, int(mapping.DataChunkGetSize(chunk)))
 }
 
 // bytes is the size of what was gathered.

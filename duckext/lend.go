@@ -20,7 +20,7 @@ import (
 
 const (
 	maxRefs  = 256     // names of a query
-	maxScans = 1024    // open scans of a query
+	maxScans = 256     // open scans of a query
 	answer   = 1 << 18 // bytes after which an answer is sent
 	rowsOnce = 8 << 10 // rows of a batch as it is sent
 )

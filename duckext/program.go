@@ -10,7 +10,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/duckdb/duckdb-go/v2/mapping"
 
 	"weir/state/plan"
 	"weir/state/sqltype"
@@ -113,9 +112,7 @@ func (p *Program) run(ctx context.Context, input func() (array.RecordReader, err
 	}
 	p.a.mu.Unlock()
 	out := newCollector(p.out)
-	err := p.stmt.run(ctx, func(chunk mapping.DataChunk) error {
-		return out.add(chunk, int(mapping.DataChunkGetSize(chunk)))
-	})
+	err := p.stmt.run(ctx, out.addAll)
 	if err := p.a.cause(err); err != nil {
 		return nil, eval(err)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/duckdb/duckdb-go/v2/mapping"
 
 	"weir/state/sqltype"
 )
@@ -89,9 +88,7 @@ func (s *Session) Query(ctx context.Context, sql string) (arrow.RecordBatch, err
 		return nil, err
 	}
 	out := newCollector(cols)
-	err = st.run(ctx, func(chunk mapping.DataChunk) error {
-		return out.add(chunk, int(mapping.DataChunkGetSize(chunk)))
-	})
+	err = st.run(ctx, out.addAll)
 	for _, a := range s.tables {
 		err = a.cause(err)
 	}

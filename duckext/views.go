@@ -11,7 +11,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/duckdb/duckdb-go/v2/mapping"
 
 	"weir/state/sqltype"
 )
@@ -176,7 +175,7 @@ func (w *worker) cast(ctx context.Context, vals []constant, t sqltype.Type) (arr
 	}
 	defer st.close()
 	out := newCollector([]sqltype.Field{{Name: "v", Type: t}})
-	err = st.run(ctx, func(c mapping.DataChunk) error { return out.add(c, int(mapping.DataChunkGetSize(c))) })
+	err = st.run(ctx, out.addAll)
 	if err != nil {
 		return nil, false, ctx.Err()
 	}
