@@ -261,3 +261,32 @@ func BenchmarkProgram(b *testing.B) {
 		})
 	}
 }
+
+func TestPreparingLeavesNothingBehind(t *testing.T) {
+	e := openEngine(t)
+	batch, cols := orders(100, 10)
+	run := func(n int) {
+		for range n {
+			p, err := e.Prepare(t.Context(), "SELECT city FROM __input GROUP BY city", plan.Relation{Name: "__input", Columns: cols}, fields("city VARCHAR"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.Run(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+			p.Close()
+			if _, err := e.Describe(t.Context(), []plan.Relation{{Name: "r", Columns: cols}}, "SELECT max(city) FROM r"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	run(100)
+	before := residentBytes(t)
+	run(1000)
+	if grown := residentBytes(t) - before; grown > 12<<20 {
+		t.Errorf("1,000 programs took %d MiB", grown>>20)
+	}
+	if n := len(e.tables.at); n != 0 {
+		t.Errorf("%d tables are still attached", n)
+	}
+}
