@@ -342,3 +342,32 @@ func TestCloneOutlivesTheBatch(t *testing.T) {
 		t.Errorf("%+v, %+v", first, second)
 	}
 }
+
+// BenchmarkBatch is the cost of a record from fetched bytes to a Record.
+func BenchmarkBatch(b *testing.B) {
+	for _, codec := range codecs {
+		b.Run(codec, func(b *testing.B) {
+			r := rawBatch{span: 5000}
+			for i := range int64(5000) {
+				r = r.with(i, fmt.Append(nil, i), fmt.Appendf(nil, `{"order_id":%d,"city":"Paris","amount":"%d.50","note":"%0150d"}`, i, i%1000, i*i), nil)
+			}
+			r.attributes, r.body = compressed(b, codec, r.body)
+			raw := r.encode()
+			f, err := fetched(raw, nil, 64<<20)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				f.rest, f.at, f.err = raw, 0, nil
+				batch, err := f.Batch()
+				if err != nil {
+					b.Fatal(err)
+				}
+				n += len(batch.Records)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/record")
+		})
+	}
+}
