@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -53,6 +54,13 @@ func (b *batch) release() {
 	b.columns = nil
 }
 
+// recycle makes a released batch an empty one that keeps its memory.
+func (b *batch) recycle() {
+	b.rows, b.bytes, b.refused, b.bad = b.rows[:0], b.bytes[:0], nil, nil
+	b.records, b.newest = 0, -1
+	clear(b.next)
+}
+
 // project gives some of the batch's columns, in the order asked.
 func (b *batch) project(cols []sqltype.Field) arrow.RecordBatch {
 	fields := make([]arrow.Field, len(cols))
@@ -74,11 +82,11 @@ func (b *batch) slice(s span) []byte {
 	return b.bytes[s.start:s.end:s.end]
 }
 
-// refuse is the quarantine's entry for a row.
+// refuse is the quarantine's entry for a row. It outlives the batch.
 func (b *batch) refuse(r row, source state.SourceID, view state.ViewID, column, reason string) state.Refused {
 	return state.Refused{
 		Source: source, View: view, Topic: b.topic, Partition: r.partition, Offset: r.offset, Timestamp: r.timestamp,
-		Column: column, Reason: reason, Key: b.slice(r.key), Value: b.slice(r.value),
+		Column: column, Reason: reason, Key: bytes.Clone(b.slice(r.key)), Value: bytes.Clone(b.slice(r.value)),
 	}
 }
 
@@ -92,6 +100,7 @@ type builder struct {
 	// refused for the views that read the column, and counts in the others.
 	strict  bool
 	batch   *batch
+	spare   chan *batch // released ones, whose memory is used again
 	scratch []decode.Refusal
 }
 
@@ -103,7 +112,7 @@ type metadata struct {
 
 // newBuilder decodes the wanted columns of a source.
 func newBuilder(src *state.Source, wanted []sqltype.Field, pool *decode.Pool) (*builder, error) {
-	b := &builder{source: src}
+	b := &builder{source: src, spare: make(chan *batch, 2)}
 	var body []sqltype.Field
 	var meta []sqltype.Field
 	for _, c := range wanted {
@@ -179,7 +188,21 @@ func headers(c *decode.Column, _ string, _ int32, r *kafka.Record) error {
 
 // begin starts a batch.
 func (b *builder) begin() {
-	b.batch = &batch{topic: b.source.Options["topic"], names: b.names, next: map[int32]state.Position{}, newest: -1}
+	select {
+	case b.batch = <-b.spare:
+	default:
+		b.batch = &batch{topic: b.source.Options["topic"], names: b.names, next: map[int32]state.Position{}, newest: -1}
+	}
+}
+
+// giveBack releases a batch that nobody reads any more.
+func (b *builder) giveBack(t *batch) {
+	t.release()
+	t.recycle()
+	select {
+	case b.spare <- t:
+	default:
+	}
 }
 
 // empty says whether nothing, not even a position, was added.

@@ -116,7 +116,7 @@ func (l *lane) run(ctx context.Context) error {
 				cancel(foldErr)
 			}
 		}
-		t.release()
+		b.giveBack(t)
 	}
 	wg.Wait()
 	for _, err := range []error{foldErr, readErr} {
@@ -229,6 +229,7 @@ func (l *lane) take(ctx context.Context, b *builder, f *kafka.Fetched, out chan<
 				break
 			}
 			if b.full() {
+				move(r.Offset, rb.LeaderEpoch) // what comes before r is in the batch
 				if err := l.hand(ctx, b, out); err != nil {
 					return err
 				}
@@ -236,7 +237,6 @@ func (l *lane) take(ctx context.Context, b *builder, f *kafka.Fetched, out chan<
 			if err := b.add(f.Partition, r); err != nil {
 				return fmt.Errorf("topic %s partition %d offset %d: %w", f.Topic, f.Partition, r.Offset, err)
 			}
-			move(r.Offset+1, rb.LeaderEpoch)
 		}
 		move(rb.Next, rb.LeaderEpoch)
 	}
