@@ -68,14 +68,15 @@ func (k *keeper) run(ctx context.Context, every time.Duration) error {
 		if same {
 			continue
 		}
-		if _, err := k.take(ctx); err != nil && ctx.Err() == nil {
+		if _, err := k.take(ctx, 1); err != nil && ctx.Err() == nil {
 			k.log.Error("checkpoint failed; the next one is tried as usual", "error", err)
 		}
 	}
 }
 
-// take writes a checkpoint now and removes those beyond the newest three.
-func (k *keeper) take(ctx context.Context) (*checkpoint.Manifest, error) {
+// take writes a checkpoint now and removes those beyond the newest three. rest
+// is how long it pauses in relation to how long it works.
+func (k *keeper) take(ctx context.Context, rest float64) (*checkpoint.Manifest, error) {
 	k.writing.Lock()
 	defer k.writing.Unlock()
 	sn, err := k.store.Snapshot()
@@ -83,7 +84,7 @@ func (k *keeper) take(ctx context.Context) (*checkpoint.Manifest, error) {
 		return nil, err
 	}
 	defer sn.Close()
-	m, err := checkpoint.Write(ctx, k.fs, k.dir, sn, k.fin, checkpoint.Options{Writer: version()})
+	m, err := checkpoint.Write(ctx, k.fs, k.dir, sn, k.fin, checkpoint.Options{Writer: version(), Rest: rest})
 	if err != nil {
 		return nil, fmt.Errorf("write checkpoint: %w", err)
 	}
@@ -113,12 +114,19 @@ func entry(m *checkpoint.Manifest) queryable.Checkpoint {
 	return c
 }
 
+// list gives the checkpoints that can be read, oldest first. One that is damaged
+// is no reason not to see the others: it is named in the log.
+func (k *keeper) list() []*checkpoint.Manifest {
+	ms, err := checkpoint.List(k.fs, k.dir)
+	if err != nil {
+		k.log.Error("a checkpoint cannot be read", "error", err)
+	}
+	return ms
+}
+
 // Checkpoints lists them, newest first.
 func (b backend) Checkpoints(context.Context) ([]queryable.Checkpoint, error) {
-	ms, err := checkpoint.List(b.keeper.fs, b.keeper.dir)
-	if err != nil {
-		return nil, err
-	}
+	ms := b.keeper.list()
 	out := make([]queryable.Checkpoint, 0, len(ms))
 	for i := len(ms) - 1; i >= 0; i-- {
 		out = append(out, entry(ms[i]))
@@ -131,7 +139,7 @@ func (b backend) TakeCheckpoint(ctx context.Context, name string) (queryable.Che
 	if name != "" {
 		return queryable.Checkpoint{}, queryable.Errorf(queryable.BadRequest, "savepoints are not there yet: take a checkpoint without a name")
 	}
-	m, err := b.keeper.take(ctx)
+	m, err := b.keeper.take(ctx, 0)
 	if err != nil {
 		return queryable.Checkpoint{}, err
 	}

@@ -288,10 +288,7 @@ func (l *lease) checkpoint(at *duckext.At) (*checkpoint.Checkpoint, error) {
 		}
 		return l.a.keeper.open(uint64(at.Version))
 	}
-	ms, err := checkpoint.List(l.a.keeper.fs, l.a.keeper.dir)
-	if err != nil {
-		return nil, err
-	}
+	ms := l.a.keeper.list()
 	for i := len(ms) - 1; i >= 0; i-- {
 		if !ms[i].Created.After(at.Timestamp) {
 			return l.a.keeper.open(ms[i].Checkpoint)

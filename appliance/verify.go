@@ -12,6 +12,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"weir/duckext"
 	"weir/queryable"
@@ -186,12 +187,27 @@ func (c *comparison) exec(ctx context.Context, sql string) error {
 	return err
 }
 
+// create makes an empty table. DuckDB takes its types from a relation, for their
+// text is not always SQL: a field of a STRUCT may be called like a keyword.
 func (c *comparison) create(ctx context.Context, table string, cols []sqltype.Field) error {
-	var defs []string
-	for _, f := range cols {
-		defs = append(defs, quoteName(f.Name)+" "+f.Type.String())
+	p, err := c.eng.Prepare(ctx, "CREATE TABLE "+table+" AS SELECT * FROM __rows", plan.Relation{Name: "__rows", Columns: cols}, countColumn())
+	if err != nil {
+		return err
 	}
-	return c.exec(ctx, "CREATE TABLE "+table+" ("+strings.Join(defs, ", ")+")")
+	defer p.Close()
+	fields := make([]arrow.Field, len(cols))
+	for i, f := range cols {
+		fields[i] = f.Type.InsideField(f.Name)
+	}
+	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema(fields, nil))
+	defer b.Release()
+	nothing := b.NewRecordBatch()
+	defer nothing.Release()
+	out, err := p.Run(ctx, nothing)
+	if err == nil {
+		out.Release()
+	}
+	return err
 }
 
 // insert appends a batch whose first columns are those of the table.
