@@ -1,7 +1,9 @@
 package appliance
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,8 +25,12 @@ const errorColumn = "__error"
 // Scan streams the visible groups of a view in (slot, key) order. It holds a
 // snapshot until the reader is released.
 func (b backend) Scan(ctx context.Context, r queryable.ScanRequest) (*queryable.Rows, error) {
-	if r.After != "" {
-		return nil, queryable.Errorf(queryable.BadRequest, "after is not supported yet: scan by slot instead")
+	after, err := base64.RawURLEncoding.DecodeString(r.After)
+	if err != nil {
+		return nil, queryable.Errorf(queryable.BadRequest, "after is not a cursor that this route gave")
+	}
+	if r.After == "" {
+		after = nil
 	}
 	sn, err := b.snapshot()
 	if err != nil {
@@ -40,7 +46,9 @@ func (b backend) Scan(ctx context.Context, r queryable.ScanRequest) (*queryable.
 		sn.Close()
 		return nil, err
 	}
-	s.in, err = sn.Scan(ctx, state.ScanRequest{View: v.ID, Extra: state.Extra{Error: true}, FromSlot: r.FromSlot, ToSlot: r.ToSlot, Mem: memory.DefaultAllocator})
+	s.in, err = sn.Scan(ctx, state.ScanRequest{
+		View: v.ID, Extra: state.Extra{Error: true, Key: s.limit > 0}, FromSlot: r.FromSlot, ToSlot: r.ToSlot, After: after, Mem: memory.DefaultAllocator,
+	})
 	if err != nil {
 		sn.Close()
 		return nil, err
@@ -48,7 +56,7 @@ func (b backend) Scan(ctx context.Context, r queryable.ScanRequest) (*queryable.
 	s.refs.Store(1)
 	return &queryable.Rows{
 		Answer:  queryable.Answer{Epoch: sn.Epoch(), Positions: positions(sn.Positions(v.Cursor))},
-		Columns: s.columns, Records: s,
+		Columns: s.columns, Records: s, Next: s.next,
 	}, nil
 }
 
@@ -64,6 +72,7 @@ type viewScan struct {
 	schema  *arrow.Schema
 	limit   int64 // 0 is none
 	sent    int64
+	last    []byte // stored key of the last group sent
 	rec     arrow.RecordBatch
 	err     error
 	refs    atomic.Int64
@@ -130,18 +139,21 @@ func (s *viewScan) drop() {
 	}
 }
 
+// next is the cursor of the page behind, "" when this one ended by itself.
+func (s *viewScan) next() string {
+	if s.limit == 0 || s.sent < s.limit {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(s.last)
+}
+
 func (s *viewScan) Next() bool {
 	s.drop()
 	for s.err == nil && (s.limit == 0 || s.sent < s.limit) && s.in.Next() {
-		rec, err := s.present(s.in.RecordBatch())
+		rec, err := s.page(s.in.RecordBatch())
 		if err != nil {
 			s.err = err
 			return false
-		}
-		if s.limit > 0 && s.sent+rec.NumRows() > s.limit {
-			cut := rec.NewSlice(0, s.limit-s.sent)
-			rec.Release()
-			rec = cut
 		}
 		if rec.NumRows() > 0 {
 			s.sent += rec.NumRows()
@@ -153,14 +165,45 @@ func (s *viewScan) Next() bool {
 	return false
 }
 
-// present makes a batch of the answer of a batch of the state.
-func (s *viewScan) present(in arrow.RecordBatch) (arrow.RecordBatch, error) {
+// page makes a batch of the answer, up to the limit.
+func (s *viewScan) page(in arrow.RecordBatch) (arrow.RecordBatch, error) {
+	rec, runs, err := s.present(in)
+	if err != nil || s.limit == 0 {
+		return rec, err
+	}
+	left := s.limit - s.sent
+	if rec.NumRows() > left {
+		cut := rec.NewSlice(0, left)
+		rec.Release()
+		rec = cut
+	}
+	if n := rec.NumRows(); n > 0 {
+		keys := in.Column(int(in.NumCols()) - 1).(*array.Binary)
+		s.last = bytes.Clone(keys.Value(rowOf(runs, n-1)))
+	}
+	return rec, nil
+}
+
+// rowOf is where the n-th row of some runs stands.
+func rowOf(runs [][2]int64, n int64) int {
+	for _, r := range runs {
+		if n < r[1]-r[0] {
+			return int(r[0] + n)
+		}
+		n -= r[1] - r[0]
+	}
+	return -1
+}
+
+// present makes a batch of the answer of a batch of the state, and says which
+// rows of the latter it holds.
+func (s *viewScan) present(in arrow.RecordBatch) (arrow.RecordBatch, [][2]int64, error) {
 	n := len(s.v.Plan.Keys) + len(s.v.Plan.Accs)
 	plain := array.NewRecordBatch(arrow.NewSchema(in.Schema().Fields()[:n], nil), in.Columns()[:n], in.NumRows())
 	defer plain.Release()
 	all, fs, err := s.b.finals.results(s.ctx, s.v, plain)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer fs.Release()
 	why, texts := mergeErrors(in.Column(n).(*array.String), fs.Errors)
@@ -175,10 +218,12 @@ func (s *viewScan) present(in arrow.RecordBatch) (arrow.RecordBatch, error) {
 	}
 	rec := array.NewRecordBatch(s.schema, cols, in.NumRows())
 	if fs.Visible == nil {
-		return rec, nil
+		return rec, [][2]int64{{0, in.NumRows()}}, nil
 	}
 	defer rec.Release()
-	return filter(rec, visibleRows(int(in.NumRows()), fs.Visible, texts))
+	runs := visibleRows(int(in.NumRows()), fs.Visible, texts)
+	out, err := filter(rec, runs)
+	return out, runs, err
 }
 
 // mergeErrors joins what a merge and what the results said of each group.

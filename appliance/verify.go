@@ -112,7 +112,7 @@ func (b backend) eachResult(ctx context.Context, sn *state.Snapshot, v *state.Vi
 		return err
 	}
 	for in.Next() {
-		rec, err := s.present(in.RecordBatch())
+		rec, _, err := s.present(in.RecordBatch())
 		if err != nil {
 			return err
 		}

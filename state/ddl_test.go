@@ -178,7 +178,7 @@ func TestLoad(t *testing.T) {
 		Epoch: sn.Epoch(), Sources: cat.Sources, Views: cat.Views, Queries: cat.Queries, NextID: 50, NextCursor: cat.NextCursor,
 		Positions: map[CursorID][]Position{c: sn.Positions(c)}, Records: map[CursorID]int64{c: sn.Records(c)},
 		Rows: func(v ViewID) (array.RecordReader, error) {
-			return sn.Scan(t.Context(), ScanRequest{View: v, Extra: Extra{true, true, true}, BatchRows: 17})
+			return sn.Scan(t.Context(), ScanRequest{View: v, Extra: Extra{Slot: true, Epoch: true, Error: true}, BatchRows: 17})
 		},
 	}
 	fsys := vfs.NewMem()

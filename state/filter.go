@@ -62,6 +62,18 @@ func (t *test) bounds() (lo, hi []byte) {
 	return lo, hi
 }
 
+// skip leaves out keys up to and with one.
+func (p *path) skip(after []byte) {
+	p.points = slices.DeleteFunc(p.points, func(k []byte) bool { return bytes.Compare(k, after) <= 0 })
+	next := append(after, 0) // the first key behind it
+	p.spans = slices.DeleteFunc(p.spans, func(s [2][]byte) bool { return bytes.Compare(s[1], next) <= 0 })
+	for i, s := range p.spans {
+		if bytes.Compare(s[0], next) < 0 {
+			p.spans[i][0] = next
+		}
+	}
+}
+
 // plan turns filters into a path. All keys equal is point reads; all keys but
 // the time equal is one slot for each combination; a range of the time key
 // narrows every slot, because it comes first in the key.

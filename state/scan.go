@@ -32,6 +32,9 @@ func (sn *Snapshot) Scan(ctx context.Context, r ScanRequest) (array.RecordReader
 	if sc.path, err = sh.plan(&r); err != nil {
 		return nil, fmt.Errorf("scan of view %d: %w", r.View, err)
 	}
+	if r.After != nil {
+		sc.path.skip(append(sh.prefix(), r.After...))
+	}
 	lower, upper := sh.span(0, Slots)
 	if sc.it, err = sn.p.snap.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper}); err != nil {
 		return nil, fmt.Errorf("scan of view %d: %w", r.View, err)
@@ -60,6 +63,7 @@ type scan struct {
 	slot    *array.Uint16Builder
 	epoch   *array.Uint64Builder
 	failed  *array.StringBuilder
+	stored  *array.BinaryBuilder
 
 	started bool
 	batch   arrow.RecordBatch
@@ -98,6 +102,9 @@ func extraFields(e Extra) (fields []arrow.Field) {
 	if e.Error {
 		fields = append(fields, sqltype.Type{ID: sqltype.Varchar}.InsideField(ErrorColumn))
 	}
+	if e.Key {
+		fields = append(fields, sqltype.Type{ID: sqltype.Blob}.InsideField(KeyColumn))
+	}
 	return fields
 }
 
@@ -131,6 +138,10 @@ func (sc *scan) wire() {
 	}
 	if sc.extra.Error {
 		sc.failed = sc.b.Field(next).(*array.StringBuilder)
+		next++
+	}
+	if sc.extra.Key {
+		sc.stored = sc.b.Field(next).(*array.BinaryBuilder)
 	}
 }
 
@@ -174,7 +185,11 @@ func (sc *scan) Next() bool {
 		return false
 	}
 	rows := 0
-	sc.b.Reserve(sc.size)
+	if sc.path.exact {
+		sc.b.Reserve(min(sc.size, len(sc.path.points)))
+	} else {
+		sc.b.Reserve(sc.size)
+	}
 	for rows < sc.size && sc.advance() {
 		taken, err := sc.row()
 		if err != nil {
@@ -209,11 +224,15 @@ func (sc *scan) row() (bool, error) {
 	if len(key) < 5 {
 		return false, codec.ErrCorrupt
 	}
+	stored := key[4:]
 	slot, key := key[4], key[5:]
 	if !sc.path.exact && len(sc.path.tests) > 0 {
 		if ok, err := sc.path.allows(sc.shape, key); !ok {
 			return false, err
 		}
+	}
+	if sc.stored != nil {
+		sc.stored.Append(stored)
 	}
 	var err error
 	for j, b := range sc.keys {

@@ -114,7 +114,7 @@ func TestScanSlotsAndColumns(t *testing.T) {
 	v, _ := sn.Catalog().View("by_city")
 	total, slots := 0, map[string]uint16{}
 	for from := 0; from < Slots; from += 32 {
-		rows, err := sn.Scan(t.Context(), ScanRequest{View: v.ID, Columns: []int{2, 0, 1}, Extra: Extra{true, true, true}, FromSlot: from, ToSlot: from + 32})
+		rows, err := sn.Scan(t.Context(), ScanRequest{View: v.ID, Columns: []int{2, 0, 1}, Extra: Extra{Slot: true, Epoch: true, Error: true}, FromSlot: from, ToSlot: from + 32})
 		do(t, err)
 		for rows.Next() {
 			b := rows.RecordBatch()
@@ -210,6 +210,57 @@ func TestGroupInError(t *testing.T) {
 			if b.Column(1).IsNull(i) {
 				t.Error("NULL in place of an error")
 			}
+		}
+	}
+}
+
+// Pages that begin after the last key of the page before are the whole scan, in
+// its order, also where a slot or a filter bounds them.
+func TestScanAfter(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem(), Options{})
+	c := withViews(t, s, "by_city")
+	do(t, foldNext(t.Context(), s, c, 0, 300))
+	_, err := s.Commit(t.Context())
+	do(t, err)
+	sn, err := s.Snapshot()
+	do(t, err)
+	defer sn.Close()
+	v, _ := sn.Catalog().View("by_city")
+	read := func(r ScanRequest, limit int) (keys []string) {
+		r.View, r.Extra, r.Columns, r.BatchRows = v.ID, Extra{Key: true}, []int{}, 7
+		rows, err := sn.Scan(t.Context(), r)
+		do(t, err)
+		defer rows.Release()
+		for rows.Next() {
+			col := rows.RecordBatch().Column(0).(*array.Binary)
+			for i := range col.Len() {
+				if len(keys) < limit {
+					keys = append(keys, string(col.Value(i)))
+				}
+			}
+		}
+		do(t, rows.Err())
+		return keys
+	}
+	for name, r := range map[string]ScanRequest{
+		"whole": {}, "slots": {FromSlot: 64, ToSlot: 192}, "one city": {Filters: []Filter{{Column: 0, In: texts("Paris")}}},
+		"points": {Filters: []Filter{{Column: 0, In: texts("Paris", "Rome", "NULL")}, {Column: 1, In: minutes(0, 1, 2, 3)}}},
+	} {
+		all := read(r, 1<<30)
+		if len(all) < 3 || !slices.IsSorted(all) {
+			t.Fatalf("%s: %d keys", name, len(all))
+		}
+		var paged []string
+		for {
+			page := read(r, 5)
+			paged = append(paged, page...)
+			if len(page) < 5 {
+				break
+			}
+			r.After = []byte(page[4])
+		}
+		if !slices.Equal(paged, all) {
+			t.Errorf("%s: pages hold %d keys, the scan %d", name, len(paged), len(all))
 		}
 	}
 }

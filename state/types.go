@@ -120,25 +120,30 @@ type ScanRequest struct {
 	View ViewID
 	// Columns are indices in Plan.StateColumns(); nil is all.
 	Columns []int
-	// Extra columns follow, in this order: __slot uint16, __epoch uint64, __error utf8.
+	// Extra columns follow, in this order: __slot uint16, __epoch uint64, __error
+	// utf8, __key binary.
 	Extra Extra
 	// Slots from FromSlot up to but not including ToSlot. ToSlot 0 is 256.
 	FromSlot, ToSlot int
 	// Filters narrow the scan. A row may come that they do not allow, but none
 	// is missed that they all allow.
-	Filters   []Filter
+	Filters []Filter
+	// After leaves out groups up to and with this one: bytes of a __key column of
+	// an earlier scan of the view, of this snapshot or another.
+	After     []byte
 	BatchRows int // at most so many rows a batch; 8192 when 0
 	Mem       memory.Allocator
 }
 
 // Extra selects the columns of a scan that are not of the view's state.
-type Extra struct{ Slot, Epoch, Error bool }
+type Extra struct{ Slot, Epoch, Error, Key bool }
 
 // Names of the extra columns.
 const (
 	SlotColumn  = "__slot"
 	EpochColumn = "__epoch"
 	ErrorColumn = "__error"
+	KeyColumn   = "__key" // slot and stored key, for ScanRequest.After
 )
 
 // A Filter allows values of one key column, in the inside form.
