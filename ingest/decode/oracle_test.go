@@ -432,6 +432,6 @@ func FuzzJSON(f *testing.F) {
 		p.learned.Batch().Release()
 		p.check(t, doc)
 		p.check(t, doc)
-		p.check(t, []byte(fmt.Sprintf(`{"s":"last","i":%d}`, len(doc))))
+		p.check(t, fmt.Appendf(nil, `{"s":"last","i":%d}`, len(doc)))
 	})
 }

@@ -33,9 +33,13 @@ func laws() []lawCase {
 	texts := []string{"null", `"a"`, `""`, `"ab"`, `"b"`, `"longer than the others"`}
 	structs := []string{"null", `{"a":1.5,"b":"x"}`, `{"a":1.5,"b":null}`, `{"a":null,"b":"y"}`, `{"a":-2,"b":"z"}`}
 	cases := []lawCase{
-		{Add, "BIGINT", ints, false}, {Add, "DECIMAL(38,2)", decimals, false}, {Add, "DOUBLE", []string{"null", "1", "0.5", "-4", "1024"}, false},
-		{Add, "FLOAT", []string{"null", "1", "0.5", "-4"}, false}, {Add, "HUGEINT", wides, false},
-		{And, "BOOLEAN", []string{"null", "1", "0"}, false}, {Or, "BOOLEAN", []string{"null", "1", "0"}, false},
+		{Add, "BIGINT", ints, false},
+		{Add, "DECIMAL(38,2)", decimals, false},
+		{Add, "DOUBLE", []string{"null", "1", "0.5", "-4", "1024"}, false},
+		{Add, "FLOAT", []string{"null", "1", "0.5", "-4"}, false},
+		{Add, "HUGEINT", wides, false},
+		{And, "BOOLEAN", []string{"null", "1", "0"}, false},
+		{Or, "BOOLEAN", []string{"null", "1", "0"}, false},
 	}
 	for _, r := range []Rule{Min, Max} {
 		cases = append(cases, lawCase{r, "BIGINT", ints, false}, lawCase{r, "TINYINT", ints, false}, lawCase{r, "DATE", ints, false},
@@ -223,10 +227,20 @@ func TestDoubles(t *testing.T) {
 	}{
 		{Add, []float64{1e16, 1, -1e16}, 1}, // the compensation at work
 		{Add, []float64{1, 1e100, 1, -1e100}, 2},
-		{Add, []float64{inf, 1}, inf}, {Add, []float64{inf, -inf}, nan}, {Add, []float64{nan, 1}, nan},
-		{Add, []float64{1e308, 1e308}, inf}, {Add, []float64{zero}, zero}, {Add, []float64{1, inf, 5, 1e308}, inf},
-		{Min, []float64{nan, 1}, 1}, {Min, []float64{1, nan}, 1}, {Max, []float64{1, nan}, nan}, {Max, []float64{nan, inf}, nan},
-		{Min, []float64{nan, nan}, nan}, {Min, []float64{zero, 0}, zero}, {Max, []float64{0, zero}, 0}, {Max, []float64{zero, 0}, zero},
+		{Add, []float64{inf, 1}, inf},
+		{Add, []float64{inf, -inf}, nan},
+		{Add, []float64{nan, 1}, nan},
+		{Add, []float64{1e308, 1e308}, inf},
+		{Add, []float64{zero}, zero},
+		{Add, []float64{1, inf, 5, 1e308}, inf},
+		{Min, []float64{nan, 1}, 1},
+		{Min, []float64{1, nan}, 1},
+		{Max, []float64{1, nan}, nan},
+		{Max, []float64{nan, inf}, nan},
+		{Min, []float64{nan, nan}, nan},
+		{Min, []float64{zero, 0}, zero},
+		{Max, []float64{0, zero}, 0},
+		{Max, []float64{zero, 0}, zero},
 	} {
 		if got := mergeDoubles(t, c.rule, c.in...); math.Float64bits(got) != math.Float64bits(c.want) && !(got != got && c.want != c.want) {
 			t.Errorf("%s of %v is %v, not %v", c.rule, c.in, got, c.want)
@@ -247,7 +261,9 @@ func TestDoubles(t *testing.T) {
 
 func TestRefusedLayouts(t *testing.T) {
 	for _, a := range []Acc{
-		{"a", Add, sqltype.MustParse("VARCHAR")}, {"a", And, sqltype.MustParse("BIGINT")}, {"a", "mul", sqltype.MustParse("BIGINT")},
+		{"a", Add, sqltype.MustParse("VARCHAR")},
+		{"a", And, sqltype.MustParse("BIGINT")},
+		{"a", "mul", sqltype.MustParse("BIGINT")},
 		{"a", Min, sqltype.Type{}},
 	} {
 		if _, err := NewLayout([]Acc{a}); err == nil {

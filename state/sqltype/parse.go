@@ -162,7 +162,7 @@ func (p *parser) phrase() string {
 	for _, tail := range []string{" WITH TIME ZONE", " WITHOUT TIME ZONE", " PRECISION"} {
 		at := p.i
 		ok := true
-		for _, want := range strings.Fields(tail) {
+		for want := range strings.FieldsSeq(tail) {
 			if got, q := p.word(); q || !strings.EqualFold(got, want) {
 				ok = false
 				break
