@@ -132,21 +132,41 @@ func (l *lease) live(name string, v *state.View) {
 	l.views = append(l.views, materialized(name, table, &v.Plan, st.Groups))
 	l.tables[table] = func(ctx context.Context, s duckext.ScanSpec) (array.RecordReader, error) {
 		req := scanRequest(v.ID, &v.Plan, s)
-		if st.Errors == 0 || len(s.Columns) == 0 || !slices.ContainsFunc(s.Columns, func(c int) bool { return c >= len(v.Plan.Keys) }) {
+		if st.Errors == 0 {
 			return l.sn.Scan(ctx, req)
 		}
-		// Some group of the view is in error: whoever reads its accumulators is told.
-		req.Columns = slices.Clone(s.Columns)
-		for k := range v.Plan.Keys {
+		return scanChecked(ctx, l.sn, &v.Plan, req)
+	}
+}
+
+// scans is what a view's state is read from: a snapshot, or a checkpoint's file.
+type scans interface {
+	Scan(ctx context.Context, r state.ScanRequest) (array.RecordReader, error)
+}
+
+// scanChecked scans a view of which groups may be in error: whoever reads their
+// accumulators is told.
+func scanChecked(ctx context.Context, from scans, v *plan.View, req state.ScanRequest) (array.RecordReader, error) {
+	if !slices.ContainsFunc(req.Columns, func(c int) bool { return c >= len(v.Keys) }) {
+		return from.Scan(ctx, req)
+	}
+	c := &checked{view: v, columns: len(req.Columns)}
+	req.Columns = slices.Clone(req.Columns)
+	for k := range v.Keys {
+		at := slices.Index(req.Columns, k)
+		if at < 0 {
+			at = len(req.Columns)
 			req.Columns = append(req.Columns, k)
 		}
-		req.Extra.Error = true
-		rd, err := l.sn.Scan(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		return &checked{RecordReader: rd, view: &v.Plan, columns: len(s.Columns)}, nil
+		c.keys = append(c.keys, at)
 	}
+	req.Extra.Error = true
+	var err error
+	c.RecordReader, err = from.Scan(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // scanRequest is a scan as the store wants it. Filters on columns that are not
@@ -165,7 +185,8 @@ func scanRequest(id state.ViewID, v *plan.View, s duckext.ScanSpec) state.ScanRe
 type checked struct {
 	array.RecordReader
 	view    *plan.View
-	columns int // that were asked for; keys and the error follow
+	columns int   // that were asked for; other keys and the error follow
+	keys    []int // where each key of the view stands
 	rec     arrow.RecordBatch
 	err     error
 }
@@ -178,7 +199,7 @@ func (c *checked) Next() bool {
 	why := in.Column(int(in.NumCols()) - 1).(*array.String)
 	for i := range why.Len() {
 		if why.IsValid(i) {
-			c.err = failing(c.view.Name, keyText(c.view, in, c.columns, i), why.Value(i))
+			c.err = failing(c.view.Name, keyText(c.view, in, c.keys, i), why.Value(i))
 			return false
 		}
 	}
@@ -211,10 +232,10 @@ func (c *checked) Err() error {
 }
 
 // keyText shows a group's key to people: city = Paris, day = 2026-01-01.
-func keyText(v *plan.View, rec arrow.RecordBatch, from, row int) string {
+func keyText(v *plan.View, rec arrow.RecordBatch, at []int, row int) string {
 	var parts []string
 	for i, k := range v.Keys {
-		col := rec.Column(from + i)
+		col := rec.Column(at[i])
 		text := "NULL"
 		if col.IsValid(row) {
 			text = col.ValueStr(row)
@@ -271,7 +292,7 @@ func (l *lease) past(r duckext.Ref) error {
 	p := v.Plan
 	l.views = append(l.views, materialized(r.As, table, &p, v.Groups))
 	l.tables[table] = func(ctx context.Context, s duckext.ScanSpec) (array.RecordReader, error) {
-		return t.Scan(ctx, scanRequest(state.ViewID(v.ID), &p, s))
+		return scanChecked(ctx, t, &p, scanRequest(state.ViewID(v.ID), &p, s))
 	}
 	return nil
 }

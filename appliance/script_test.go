@@ -3,6 +3,7 @@
 package appliance
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -19,6 +20,7 @@ import (
 
 	"weir/appliance/devbroker"
 	"weir/ingest"
+	"weir/queryable"
 )
 
 // TestScripts runs testdata/scripts/*.test: sessions of a user with an appliance
@@ -31,7 +33,7 @@ import (
 //	produce TOPIC [partition=N] [txn=commit|abort]
 //	                                a record a line: JSON, or one of
 //	                                @tombstone, @empty, @text ..., @hex ..., @key KEY VALUE
-//	sql [wait=false] [unsorted] [hide=(columns)]
+//	sql [wait=false] [wait=VIEW] [unsorted] [hide=(columns)]
 //	                                a statement; the answer has a line for the columns
 //	                                and one for each row, sorted, as JSON
 //	get                             ask for a path over HTTP; epochs are left out
@@ -39,18 +41,20 @@ import (
 //	state SOURCE STATE              wait until the source is in that state
 //	restore id=N                    stop, restore a checkpoint into a new directory, start there
 //
-// A statement waits until every view has all that was produced.
+// A statement waits until every view has all that was produced, or the named one
+// has what was produced last, or for nothing.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, filepath.Join("testdata", "scripts"), func(t *testing.T, path string) {
 		t.Parallel()
-		s := &session{bed: newBed(t)}
+		s := &session{bed: newBed(t), sent: map[string]map[int32]int64{}}
 		datadriven.RunTest(t, path, s.command)
 	})
 }
 
 type session struct {
 	*bed
-	file string // SQL that the appliance starts with
+	file string                     // SQL that the appliance starts with
+	sent map[string]map[int32]int64 // by topic and partition: the offset behind the last record
 }
 
 func (s *session) command(t *testing.T, d *datadriven.TestData) string {
@@ -69,6 +73,9 @@ func (s *session) command(t *testing.T, d *datadriven.TestData) string {
 			d.Fatalf(t, "%s needs more words", d.Cmd)
 		}
 		return d.CmdArgs[i].Key
+	}
+	if s.run == nil && !slices.Contains([]string{"topic", "produce", "start"}, d.Cmd) {
+		return "the appliance does not run\n"
 	}
 	switch d.Cmd {
 	case "topic":
@@ -90,7 +97,10 @@ func (s *session) command(t *testing.T, d *datadriven.TestData) string {
 	case "produce":
 		return says(s.produce(ctx, word(0), arg("partition", "0"), arg("txn", ""), d.Input))
 	case "sql":
-		return s.sql(ctx, d.Input, arg("wait", "true") == "true", !d.HasArg("unsorted"), strings.FieldsFunc(arg("hide", ""), func(r rune) bool { return r == ',' || r == ' ' }))
+		if err := s.wait(ctx, arg("wait", "true")); err != nil {
+			return says(err)
+		}
+		return s.sql(ctx, d.Input, !d.HasArg("unsorted"), strings.FieldsFunc(arg("hide", ""), func(r rune) bool { return r == ',' || r == ' ' }))
 	case "get":
 		if err := s.run.caughtUp(ctx); err != nil {
 			return says(err)
@@ -106,7 +116,7 @@ func (s *session) command(t *testing.T, d *datadriven.TestData) string {
 		}
 		return s.quarantine(ctx, word(0))
 	case "state":
-		return says(s.awaitState(ctx, word(0), word(1)))
+		return topicIDs.ReplaceAllString(says(s.awaitState(ctx, word(0), word(1))), "ID")
 	case "restore":
 		id, err := strconv.Atoi(arg("id", "1"))
 		if err != nil {
@@ -119,7 +129,10 @@ func (s *session) command(t *testing.T, d *datadriven.TestData) string {
 }
 
 // epochs are what differs from run to run in answers.
-var epochs = regexp.MustCompile(`,?"epoch":\d+`)
+var (
+	topicIDs = regexp.MustCompile(`\b[\w-]{22}\b`)
+	epochs   = regexp.MustCompile(`,?"epoch":\d+`)
+)
 
 func says(err error) string {
 	if err != nil {
@@ -128,7 +141,12 @@ func says(err error) string {
 	return ""
 }
 
-func (s *session) begin() error { return s.start(script{"views.sql", s.file}) }
+func (s *session) begin() error {
+	if s.file == "" {
+		return s.start()
+	}
+	return s.start(script{"views.sql", s.file})
+}
 
 func (s *session) produce(ctx context.Context, topic, partition, txn, input string) error {
 	p, err := strconv.Atoi(partition)
@@ -144,11 +162,19 @@ func (s *session) produce(ctx context.Context, topic, partition, txn, input stri
 		r.Topic, r.Partition = topic, int32(p)
 		recs = append(recs, r)
 	}
-	if txn == "" {
-		return s.plain.Send(ctx, recs...)
+	name := ""
+	if txn != "" {
+		name = "script-" + topic
 	}
-	w := s.producer("script-" + topic)
+	w := s.producer(name) // a topic may be another than a moment ago
 	defer w.Close()
+	if txn == "" {
+		err := w.Send(ctx, recs...)
+		if err == nil {
+			s.sent[topic] = map[int32]int64{int32(p): recs[len(recs)-1].Offset + 1}
+		}
+		return err
+	}
 	if err := w.Begin(); err != nil {
 		return err
 	}
@@ -185,12 +211,23 @@ func record(line string) (*devbroker.Record, error) {
 	return &devbroker.Record{Value: []byte(line)}, nil
 }
 
-func (s *session) sql(ctx context.Context, sql string, wait, sorted bool, hide []string) string {
-	if wait {
-		if err := s.run.caughtUp(ctx); err != nil {
-			return says(err)
+func (s *session) wait(ctx context.Context, what string) error {
+	switch what {
+	case "false":
+		return nil
+	case "true":
+		return s.run.caughtUp(ctx)
+	}
+	var at []queryable.Position
+	for topic, next := range s.sent {
+		for p, n := range next {
+			at = append(at, queryable.Position{Topic: topic, Partition: p, Next: n})
 		}
 	}
+	return backend{s.run.Appliance}.WaitPosition(ctx, what, at)
+}
+
+func (s *session) sql(ctx context.Context, sql string, sorted bool, hide []string) string {
 	res, err := s.run.client.Query(ctx, sql)
 	if err != nil {
 		return refusalText(err)
@@ -222,6 +259,9 @@ func (s *session) quarantine(ctx context.Context, source string) string {
 	if err != nil {
 		return says(err)
 	}
+	slices.SortFunc(recs, func(a, b queryable.Rejected) int {
+		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.View, b.View))
+	})
 	var out strings.Builder
 	for _, r := range recs {
 		value := "no value"
