@@ -10,6 +10,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
 // render is a value as text in which values differ if and only if they are
@@ -89,4 +90,11 @@ func nearly(got, want float64, ulp bool, slack float64) bool {
 		return got == math.Nextafter(want, got)
 	}
 	return math.Abs(got-want) <= slack
+}
+
+// emptyOf is a batch without rows.
+func emptyOf(s *arrow.Schema) arrow.RecordBatch {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, s)
+	defer b.Release()
+	return b.NewRecordBatch()
 }
