@@ -74,20 +74,15 @@ func (f *feed) change(ctx context.Context, do func() error) error {
 func (f *feed) run(ctx context.Context) {
 	defer close(f.gone)
 	defer f.closeViews(func(*view) bool { return true })
-	var fault error
 	for ctx.Err() == nil {
 		src, ok := f.p.o.Store.Catalog().SourceByID(f.id)
 		if !ok {
 			return
 		}
 		lanes, err := f.plan(ctx, src, nil)
-		if err == nil && fault == nil {
+		if err == nil {
 			err = f.watchLanes(ctx, src, lanes)
 		}
-		if err == nil {
-			err = fault
-		}
-		fault = nil
 		if err == nil || ctx.Err() != nil {
 			continue
 		}

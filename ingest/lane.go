@@ -98,6 +98,12 @@ func (l *lane) run(ctx context.Context) error {
 	}
 	defer b.close()
 	r, err := l.open(ctx)
+	if ctx.Err() != nil { // stopped while it waited for its broker
+		if r != nil {
+			r.Close()
+		}
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("source %s: %w", l.source.Name, err)
 	}
