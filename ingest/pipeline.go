@@ -34,6 +34,7 @@ type Pipeline struct {
 	ctx      context.Context // of Run, nil before
 	feeds    map[state.SourceID]*feed
 	clusters map[string]*kafka.Cluster
+	stopped  bool // no feed starts any more
 	wg       sync.WaitGroup
 }
 
@@ -55,9 +56,12 @@ func (p *Pipeline) Run(ctx context.Context) error {
 	}
 	p.mu.Unlock()
 	<-ctx.Done()
+	p.mu.Lock() // a feed that is starting is seen by Wait
+	p.stopped = true
+	p.mu.Unlock()
+	p.wg.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wg.Wait()
 	for _, c := range p.clusters {
 		c.Close()
 	}
@@ -65,20 +69,16 @@ func (p *Pipeline) Run(ctx context.Context) error {
 }
 
 // start begins to feed a source. mu is held.
-func (p *Pipeline) start(id state.SourceID) *feed {
+func (p *Pipeline) start(id state.SourceID) {
 	f := p.feeds[id]
 	if f == nil {
 		f = newFeed(p, id)
 		p.feeds[id] = f
-		if p.ctx != nil {
-			p.wg.Go(func() { f.run(p.ctx) })
-			f.running = true
-		}
-	} else if p.ctx != nil && !f.running {
-		p.wg.Go(func() { f.run(p.ctx) })
-		f.running = true
 	}
-	return f
+	if p.ctx != nil && !p.stopped && !f.running {
+		f.running = true
+		p.wg.Go(func() { f.run(p.ctx) })
+	}
 }
 
 // Change runs a change to the catalogue while the named source stands still at
