@@ -62,12 +62,14 @@ func (a *Appliance) watchFreshness(ctx context.Context) error {
 }
 
 // watchCatchUp notes when every view has reached the ends that its topic had at
-// the start.
+// the start. A source that cannot is no reason to stop the others.
 func (a *Appliance) watchCatchUp(ctx context.Context) error {
-	if err := a.waitCaughtUp(ctx); err != nil {
-		return err
+	err := a.waitCaughtUp(ctx)
+	if err == nil {
+		a.caughtUp.Store(true)
+	} else if ctx.Err() == nil {
+		a.log.Warn("not caught up", "error", err)
 	}
-	a.caughtUp.Store(ctx.Err() == nil)
 	return nil
 }
 
