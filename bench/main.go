@@ -5,6 +5,7 @@
 //	make bench                        everything
 //	go run ./bench -only four_views   what has this in its name
 //	go run ./bench -events 1000000    a smaller log
+//	go run ./bench -only readers      readers beside ingest, for phases of 10 s
 package main
 
 import (
@@ -14,7 +15,9 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 )
 
 type config struct {
@@ -22,11 +25,17 @@ type config struct {
 	events int
 	dir    string
 	only   string
+	rate   float64       // events a second beside readers; 0 is half of the full rate
+	phase  time.Duration // of readers of one kind
 }
 
+// wants says whether -only asks for a figure's group.
+func (c *config) wants(name string) bool { return strings.Contains(name, c.only) }
+
 type benchmark struct {
-	name string
-	run  func(ctx context.Context, c *config) error
+	name  string
+	parts []string // what -only can name
+	run   func(ctx context.Context, c *config) error
 }
 
 func main() {
@@ -34,6 +43,8 @@ func main() {
 	flag.StringVar(&c.weir, "weir", "bin/weir", "the binary to measure")
 	flag.IntVar(&c.events, "events", 5_000_000, "events in the log")
 	flag.StringVar(&c.only, "only", "", "run only what has this in its name")
+	flag.Float64Var(&c.rate, "rate", 0, "events a second beside readers; 0 is half of what was measured")
+	flag.DurationVar(&c.phase, "phase", 10*time.Second, "how long readers of one kind read")
 	flag.Parse()
 	if err := run(&c); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -52,8 +63,13 @@ func run(c *config) error {
 		return err
 	}
 	defer os.RemoveAll(c.dir)
-	for _, b := range []benchmark{{"ingest", ingest}} {
-		if c.only != "" && b.name != "ingest" && !strings.Contains(b.name, c.only) {
+	for _, b := range []benchmark{
+		{"ingest", []string{"ingest_one_view_1k_groups", "ingest_four_views", "ingest_one_view_1m_groups"}, ingest},
+		{"readers", names("readers", phases), readers},
+		{"freshness", []string{"freshness_few_groups"}, freshness},
+		{"start", []string{"start", "disk"}, start},
+	} {
+		if !slices.ContainsFunc(b.parts, c.wants) {
 			continue
 		}
 		if err := b.run(ctx, c); err != nil {
@@ -66,4 +82,11 @@ func run(c *config) error {
 // report prints one figure.
 func report(name string, value float64, unit string) {
 	fmt.Printf("%s: %.4g %s\n", name, value, unit)
+}
+
+func names(prefix string, phases []phase) (all []string) {
+	for _, p := range phases {
+		all = append(all, prefix+"_"+p.name)
+	}
+	return all
 }
