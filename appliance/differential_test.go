@@ -60,7 +60,7 @@ func TestDifferential(t *testing.T) {
 
 // store compares some views of the same rows.
 func (d *differential) store(t *testing.T, r *rand.Rand, n int) {
-	rows := generateRows(r, 40+r.IntN(80))
+	rows := generateRows(r, 30+r.IntN(70))
 	var views []*diffView
 	for range n {
 		if v := d.plan(t, generateView(r)); v != nil {
@@ -246,7 +246,7 @@ func splits() []split {
 		all = append(all,
 			split{parts, "whole", func(*rand.Rand) int64 { return 1 << 30 }},
 			split{parts, "chunks", func(r *rand.Rand) int64 { return int64(10 + r.IntN(30)) }},
-			split{parts, "crumbs", func(r *rand.Rand) int64 { return int64(1 + r.IntN(7)) }},
+			split{parts, "crumbs", func(r *rand.Rand) int64 { return int64(1 + r.IntN(14)) }},
 		)
 	}
 	return all

@@ -197,7 +197,7 @@ const plainKeys = 18
 func conditions() []string {
 	return []string{
 		"i > 0", "flag", "k IS NOT NULL", "k = 'a'", "f > 0", "d < 0.5", "b & 1 = 0", "NOT flag", "iv > INTERVAL '10 days'", "t < TIMESTAMP '1970-01-01'",
-		"i > 1e0", "length(k) > 1", "len(tags) > 0", "st.x > 0", "q IS NOT NULL AND i IS NOT NULL", "city LIKE '%o%'", "fk = 0", "i % 2 = 1 OR flag IS NULL", "day >= DATE '2000-01-01'",
+		"i > 1e0", "length(k) > 1", "len(tags) > 0", "st.x > 0", "q IS NOT NULL AND i IS NOT NULL", "city LIKE '%o%'", "fk = 0", "i > 100", "i % 2 = 1 OR flag IS NULL", "day >= DATE '2000-01-01'",
 	}
 }
 
