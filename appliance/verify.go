@@ -18,6 +18,7 @@ import (
 	"weir/queryable"
 	"weir/state"
 	"weir/state/agg"
+	"weir/state/codec"
 	"weir/state/plan"
 	"weir/state/sqltype"
 )
@@ -75,6 +76,11 @@ func (b backend) verify(ctx context.Context, name string) (*report, error) {
 		return nil, err
 	}
 	rep.records, rep.excluded, err = b.pipeline.Replay(ctx, src, v.First, sn.Positions(v.Cursor), cols, refused, func(rec arrow.RecordBatch) error {
+		rec, err := canonical(&v.Plan, cols, rec)
+		if err != nil {
+			return err
+		}
+		defer rec.Release()
 		return c.insert(ctx, "records", cols, rec)
 	})
 	if err != nil {
@@ -229,7 +235,7 @@ func (c *comparison) insert(ctx context.Context, table string, cols []sqltype.Fi
 // expected runs the user's own SELECT over the records, in their order. The
 // source's name is a view of them.
 func (c *comparison) expected(ctx context.Context, source string, v *plan.View, results []sqltype.Field) error {
-	if err := c.exec(ctx, "CREATE VIEW "+quoteName(source)+" AS SELECT *"+canonical(v)+" FROM records ORDER BY kafka_timestamp, kafka_partition, kafka_offset"); err != nil {
+	if err := c.exec(ctx, "CREATE VIEW "+quoteName(source)+" AS SELECT * FROM records ORDER BY kafka_timestamp, kafka_partition, kafka_offset"); err != nil {
 		return err
 	}
 	if err := c.exec(ctx, "CREATE TABLE expected AS "+v.Select); err != nil {
@@ -241,25 +247,47 @@ func (c *comparison) expected(ctx context.Context, source string, v *plan.View, 
 	return nil
 }
 
-// canonical replaces the float columns that are keys by what expressions over a
-// key see: 0.0 for -0.0. Keys that are computed are left as they are.
-func canonical(v *plan.View) string {
-	var repl []string
+// canonical gives the columns that are keys of a view as expressions over a key
+// see them: 0.0 for -0.0, 1 month for 30 days. Keys that are computed are left
+// as they are.
+func canonical(v *plan.View, cols []sqltype.Field, rec arrow.RecordBatch) (arrow.RecordBatch, error) {
+	arrays := slices.Clone(rec.Columns())
 	for _, k := range v.Keys {
-		if k.Type.ID != sqltype.Double && k.Type.ID != sqltype.Float {
+		if codec.KeyExact(k.Type) {
 			continue
 		}
-		for _, c := range v.Inputs {
-			n := quoteName(c.Name)
-			if e := strings.TrimPrefix(k.Expr, plan.InputRelation+"."); strings.EqualFold(e, c.Name) || strings.EqualFold(e, n) {
-				repl = append(repl, fmt.Sprintf("CASE WHEN %s = 0 THEN CAST(0 AS %s) ELSE %s END AS %s", n, k.Type, n, n))
-			}
+		e := strings.TrimPrefix(k.Expr, plan.InputRelation+".")
+		i := slices.IndexFunc(cols, func(c sqltype.Field) bool {
+			return strings.EqualFold(e, c.Name) || strings.EqualFold(e, quoteName(c.Name))
+		})
+		if i < 0 {
+			continue
+		}
+		a, err := canonicalColumn(k.Type, arrays[i])
+		if err != nil {
+			return nil, fmt.Errorf("canonical form of key %s: %w", k.Name, err)
+		}
+		defer a.Release()
+		arrays[i] = a
+	}
+	return array.NewRecordBatch(rec.Schema(), arrays, rec.NumRows()), nil
+}
+
+func canonicalColumn(t sqltype.Type, a arrow.Array) (arrow.Array, error) {
+	b := array.NewBuilder(memory.DefaultAllocator, t.Inside())
+	defer b.Release()
+	decode := codec.NewKeyDecoder(t)
+	var key []byte
+	for i := range a.Len() {
+		var err error
+		if key, err = codec.AppendKey(key[:0], t, a, i); err != nil {
+			return nil, err
+		}
+		if _, err := decode(b, key); err != nil {
+			return nil, err
 		}
 	}
-	if len(repl) == 0 {
-		return ""
-	}
-	return " REPLACE (" + strings.Join(repl, ", ") + ")"
+	return b.NewArray(), nil
 }
 
 // compare joins the two answers. Rows are matched by the key columns that SELECT
