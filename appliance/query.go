@@ -35,6 +35,9 @@ func (b backend) Query(ctx context.Context, r queryable.QueryRequest) (*queryabl
 		}
 		return b.table([]sqltype.Field{text("result")}, [][]any{{msg}})
 	case *ddl.Explain:
+		if err := b.survives(ctx, s.View.Select); err != nil {
+			return nil, sqlError(err, 0)
+		}
 		v, err := plan.New(ctx, b.engine, planCatalog(b.store.Catalog()), &s.View)
 		if err != nil {
 			return nil, sqlError(err, 0)

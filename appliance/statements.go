@@ -161,6 +161,9 @@ func (a *Appliance) createView(ctx context.Context, s *ddl.CreateMaterializedVie
 	if done || err != nil {
 		return msg, err
 	}
+	if err := a.survives(ctx, s.Select); err != nil {
+		return "", err
+	}
 	cat := a.store.Catalog()
 	v, err := plan.New(ctx, a.engine, planCatalog(cat), s)
 	if err != nil {
@@ -241,11 +244,17 @@ func (a *Appliance) createQuery(ctx context.Context, s *ddl.CreateView, again bo
 		return msg, err
 	}
 	cat := a.store.Catalog()
+	if err := a.survives(ctx, s.Select); err != nil {
+		return "", err
+	}
 	q, err := plan.NewQuery(ctx, a.engine, planCatalog(cat), s)
 	if err != nil {
 		return "", err
 	}
 	if old, ok := cat.Query(s.Name.Text); ok {
+		if err := a.acyclic(ctx, s, q.Reads); err != nil {
+			return "", err
+		}
 		if users := a.users(old.Name); len(users) > 0 && !sameColumns(old.Columns, q.Columns) {
 			return "", conflict(s.Span, s.Name, fmt.Sprintf("view %s is used by %s, and the new one has other columns", old.Name, strings.Join(users, ", ")), "DROP these first, or use another name")
 		}
