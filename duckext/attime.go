@@ -43,7 +43,12 @@ func constantOf(o object) any {
 	}
 	v, _ := o["value"].(object)
 	switch c := v["value"].(type) {
-	case string, json.Number:
+	case string:
+		return c
+	case json.Number:
+		if t, _ := v["type"].(object); t["id"] == "DECIMAL" { // its digits without the point
+			return nil
+		}
 		return c
 	}
 	return nil
