@@ -139,8 +139,7 @@ func (d *differential) plan(t *testing.T, g *generated) *diffView {
 		return fail("plan", err)
 	}
 	v := &diffView{generated: g, plan: p}
-	// A relation has at least one column; ingest gives such views one as well.
-	if len(p.Inputs) == 0 {
+	if strings.HasPrefix(p.Inputs[0].Name, "kafka_") { // it reads no column, and there is no Kafka here
 		p.Inputs = []sqltype.Field{d.columns[0].field()}
 	}
 	if v.partial, err = d.eng.Prepare(ctx, p.Partial, plan.Relation{Name: plan.InputRelation, Columns: p.Inputs}, p.StateColumns()); err != nil {

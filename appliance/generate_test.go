@@ -187,7 +187,7 @@ func keyExprs() []string {
 		"lower(city)", "upper(k)", "i % 5", "i // 3", "i & 3", "b % 1000", "d * 2", "i + 1e0", "length(k)", "st.a", "st.x",
 		"date_trunc('hour', t)", "time_bucket(INTERVAL '5 minutes', t)", "year(day)", "CASE WHEN i > 0 THEN 'pos' WHEN i <= 0 THEN 'neg' END",
 		"coalesce(k, '')", "k || 'ü'", "[fk]", "{'x': fk, 'iv': iv}.x", "{'n': i % 2, 'k': k}", "CAST(d AS INTEGER)", "i IS NULL", "tags[1]", "q // 10",
-		"k IN ('a', 'b')", "CAST(b AS VARCHAR)", "i BETWEEN -3 AND 1e1",
+		"k IN ('a', 'b')", "CAST(b AS VARCHAR)", "src.k", "SRC.I % 4", `"city"`, "struct_extract(st, 'a')", "list_sort(tags)", "-fk", "fk * 0", "i BETWEEN -3 AND 1e1",
 	}
 }
 
@@ -310,9 +310,15 @@ func generateView(r *rand.Rand) *generated {
 			}
 		}
 	}
-	for range 1 + r.IntN(4) {
+	if r.IntN(10) == 0 {
+		add(pick(r, "'const'", "1e3", "NULL::INTEGER", "0.10", "DATE '2026-01-01'")+name(), viewColumn{})
+	}
+	for range r.IntN(5) {
 		a := generateAggregate(r)
 		add(a.sql+name(), a.viewColumn)
+	}
+	if len(keys) == 0 && len(items) < 2 { // a view has groups, or aggregates
+		add("count(*)"+name(), viewColumn{integral: true})
 	}
 	var b strings.Builder
 	b.WriteString("SELECT " + strings.Join(items, ", ") + " FROM src")
@@ -326,7 +332,10 @@ func generateView(r *rand.Rand) *generated {
 	default:
 		b.WriteString(" GROUP BY " + strings.Join(keys, ", "))
 	}
-	if r.IntN(4) == 0 {
+	switch n := r.IntN(12); {
+	case n == 0 && len(keys) > 0 && mode != "all" && mode != "ordinal" && mode != "shadow":
+		b.WriteString(" HAVING " + keys[r.IntN(len(keys))] + pick(r, " IS NOT NULL", " IS NULL"))
+	case n < 3:
 		b.WriteString(" HAVING " + pick(r, "count(*) > 2", "sum(i) > 0", "max(k) IS NOT NULL", "count(i) % 2 = 0", "min(d) < 0 OR count(*) = 1", "bool_or(flag)", "sum(b) // 2 > 5", "count(*) > 1e1"))
 	}
 	g.sql = b.String()
