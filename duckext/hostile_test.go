@@ -238,8 +238,13 @@ func BenchmarkQuery(b *testing.B) {
 		name, sql string
 		params    []any
 	}{
-		{"constant", "SELECT 42", nil}, {"key", "SELECT * FROM v WHERE k = 77777", nil}, {"key_fresh", "SELECT * FROM v WHERE k = %d", nil}, {"key_param", "SELECT * FROM v WHERE name = ?", []any{"the name of row 777"}},
-		{"count_100k", "SELECT count(*) FROM v", nil}, {"sum_100k", "SELECT sum(k), sum(amount) FROM v", nil}, {"like_100k", "SELECT count(*) FROM v WHERE name LIKE '%77%'", nil},
+		{"constant", "SELECT 42", nil},
+		{"key", "SELECT * FROM v WHERE k = 77777", nil},
+		{"key_fresh", "SELECT * FROM v WHERE k = %d", nil},
+		{"key_param", "SELECT * FROM v WHERE name = ?", []any{"the name of row 777"}},
+		{"count_100k", "SELECT count(*) FROM v", nil},
+		{"sum_100k", "SELECT sum(k), sum(amount) FROM v", nil},
+		{"like_100k", "SELECT count(*) FROM v WHERE name LIKE '%77%'", nil},
 	} {
 		if strings.HasPrefix(q.name, "key") {
 			m.only = 1 // the fake table searches linearly; leave that out

@@ -140,10 +140,17 @@ func TestLeaseQuestionsAreChecked(t *testing.T) {
 	}
 	text := sqltype.MustParse("VARCHAR")
 	for _, m := range []scanMsg{
-		{Table: "other", To: Slots}, {Table: "t", From: -1, To: 1}, {Table: "t", To: Slots + 1}, {Table: "t", From: 5, To: 5},
-		{Table: "t", To: 1, Columns: []int{1}}, {Table: "t", To: 1, Columns: []int{-1}}, {Table: "t", To: 1, Columns: []int{0, 0}},
-		{Table: "t", To: 1, Filters: []filterMsg{{Column: 1}}}, {Table: "t", To: 1, Filters: []filterMsg{{In: []byte("junk")}}},
-		{Table: "t", To: 1, Filters: []filterMsg{{In: filter(text, 1)}}}, {Table: "t", To: 1, Filters: []filterMsg{{Min: filter(text, 2)}}},
+		{Table: "other", To: Slots},
+		{Table: "t", From: -1, To: 1},
+		{Table: "t", To: Slots + 1},
+		{Table: "t", From: 5, To: 5},
+		{Table: "t", To: 1, Columns: []int{1}},
+		{Table: "t", To: 1, Columns: []int{-1}},
+		{Table: "t", To: 1, Columns: []int{0, 0}},
+		{Table: "t", To: 1, Filters: []filterMsg{{Column: 1}}},
+		{Table: "t", To: 1, Filters: []filterMsg{{In: []byte("junk")}}},
+		{Table: "t", To: 1, Filters: []filterMsg{{In: filter(text, 1)}}},
+		{Table: "t", To: 1, Filters: []filterMsg{{Min: filter(text, 2)}}},
 	} {
 		body, err := json.Marshal(m)
 		if err != nil {

@@ -146,8 +146,12 @@ func TestScanSlotsAndColumns(t *testing.T) {
 		t.Errorf("%d groups of %d, cities %v", total, st.Groups, slots)
 	}
 	for _, r := range []ScanRequest{
-		{View: 99}, {View: v.ID, Columns: []int{5}}, {View: v.ID, Columns: []int{1, 1}}, {View: v.ID, FromSlot: 3, ToSlot: 2},
-		{View: v.ID, Filters: []Filter{{Column: 2, In: texts("x")}}}, {View: v.ID, Filters: []Filter{{Column: 0, In: minutes(1)}}},
+		{View: 99},
+		{View: v.ID, Columns: []int{5}},
+		{View: v.ID, Columns: []int{1, 1}},
+		{View: v.ID, FromSlot: 3, ToSlot: 2},
+		{View: v.ID, Filters: []Filter{{Column: 2, In: texts("x")}}},
+		{View: v.ID, Filters: []Filter{{Column: 0, In: minutes(1)}}},
 	} {
 		if _, err := sn.Scan(t.Context(), r); err == nil {
 			t.Errorf("scan of %+v", r)

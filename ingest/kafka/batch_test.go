@@ -334,11 +334,11 @@ func TestCloneOutlivesTheBatch(t *testing.T) {
 	clear(b.Records)
 	f.Release()
 	clear(raw)
-	headers := ""
+	var headers strings.Builder
 	for k, v := range first.Headers() {
-		headers += k + "=" + string(v)
+		headers.WriteString(k + "=" + string(v))
 	}
-	if first.Key == nil || string(first.Value) != "value" || headers != "a=1" || second.Key != nil || second.Value == nil || second.Offset != 1 {
+	if first.Key == nil || string(first.Value) != "value" || headers.String() != "a=1" || second.Key != nil || second.Value == nil || second.Offset != 1 {
 		t.Errorf("%+v, %+v", first, second)
 	}
 }
