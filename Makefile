@@ -2,7 +2,6 @@
 SHELL := /bin/bash
 export GOFLAGS := -tags=duckdb_arrow
 export CGO_ENABLED := 1
-TOOLS := go tool -modfile=tools.mod
 
 .PHONY: help setup build run test race lint test-kafka test-kill test-python test-docker bench fuzz console console-test clean
 
@@ -21,33 +20,34 @@ run: build ## build, then the demo on http://localhost:8080
 test: setup ## all fast tests
 	go test ./...
 
-race: setup ## the tests under the race detector
-	go test -race ./...
+race: setup ## the tests under the race detector, the long ones of the appliance shortened
+	go test -race -timeout=30m $$(go list ./... | grep -v '/appliance$$')
+	go test -race -timeout=30m ./appliance -views=40 -json-views=10 -epoch-queries=50 -records=10000 -kills=2
 
 lint: setup ## vet, staticcheck, gofumpt, go fix
 	scripts/lint.sh
 
 test-kafka: setup ## the tests against a real Apache Kafka, started from jars
 	scripts/setup.sh java
-	go test -tags=duckdb_arrow,realkafka -count=1 -timeout=30m ./ingest/kafka/...
+	go test -tags=duckdb_arrow,realkafka -count=1 -timeout=30m ./ingest/kafka
 
 test-kill: setup ## exactly once under SIGKILL; KILLS=500 for the long variant
-	go test -count=1 -timeout=60m -run 'TestKill' ./appliance/... -kills=$(or $(KILLS),50)
+	go test -count=1 -timeout=60m -run 'TestKill' ./appliance -kills=$(or $(KILLS),50)
 
 test-python: setup ## checkpoints read with pyarrow, Polars and DuckDB
 	scripts/setup.sh python
 	checkpoint/pytest/run.sh
 
-test-docker: ## docker compose up, for real
+test-docker: setup ## docker compose up, for real
 	scripts/docker-test.sh
 
 bench: build ## the benchmarks, as `name: value unit` lines
 	go run ./bench
 
-fuzz: setup ## ten seconds of each fuzz target
-	scripts/fuzz.sh
+fuzz: setup ## each fuzz target for FUZZTIME, five seconds by default
+	scripts/fuzz.sh $(FUZZTIME)
 
-console: ## rebuild the console into web/console/dist (needs Node 20)
+console: ## rebuild the console into web/console/dist
 	scripts/setup.sh node
 	cd web/console && npm ci --no-audit --no-fund && npm run build
 
