@@ -30,6 +30,12 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == workerVerb {
 		os.Exit(Worker(context.Background()))
 	}
+	if len(os.Args) == 2 && os.Args[1] == guardVerb {
+		os.Exit(GuardWorker(context.Background()))
+	}
+	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], evilGuardVerb) {
+		os.Exit(evilGuard(strings.TrimPrefix(os.Args[1], evilGuardVerb)))
+	}
 	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], evilVerb) {
 		os.Exit(evil(strings.TrimPrefix(os.Args[1], evilVerb)))
 	}

@@ -52,3 +52,6 @@ func (p *Program) Close() error { return nil }
 
 // Worker reports that this build has no DuckDB.
 func Worker(context.Context) int { return exitUnlinked }
+
+// GuardWorker reports that this build has no DuckDB.
+func GuardWorker(context.Context) int { return exitUnlinked }

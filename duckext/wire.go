@@ -47,8 +47,15 @@ func appendArray(b []byte, t sqltype.Type, d arrow.ArrayData) ([]byte, error) {
 		return nil, errors.New("a slice of an array cannot be sent")
 	}
 	n, bufs := d.Len(), d.Buffers()
-	b = binary.LittleEndian.AppendUint64(b, uint64(d.NullN()))
-	if d.NullN() > 0 {
+	nulls := d.NullN()
+	if nulls < 0 { // not counted yet
+		nulls = 0
+		if bufs[0] != nil {
+			nulls = n - bitutil.CountSetBits(bufs[0].Bytes(), 0, n)
+		}
+	}
+	b = binary.LittleEndian.AppendUint64(b, uint64(nulls))
+	if nulls > 0 {
 		b = appendPadded(b, bufs[0], (n+7)/8)
 	}
 	var err error
