@@ -50,6 +50,7 @@ type lane struct {
 
 	from  atomic.Pointer[kafka.Reader]
 	stats *laneStats
+	slot  *slot // of fold
 }
 
 // laneStats are what a lane tells others while it runs.
@@ -108,6 +109,11 @@ func (l *lane) run(ctx context.Context) error {
 		return fmt.Errorf("source %s: %w", l.source.Name, err)
 	}
 	defer r.Close()
+	l.slot = l.p.inflight.take(l.cursor)
+	defer l.p.inflight.giveBack(l.slot)
+	if l.slot.suspect() && !l.slot.passed(l.stats.next) {
+		l.p.log.Warn("a batch did not come to its end: its records are evaluated in a process of their own", "source", l.source.Name, "cursor", l.cursor, "up_to", l.slot.left.upTo)
+	}
 
 	batches := make(chan *batch, 1)
 	var wg sync.WaitGroup
@@ -291,17 +297,26 @@ func (l *lane) fold(ctx context.Context, b *batch) error {
 			}
 		}
 	}()
+	if len(b.rows) > 0 && !l.slot.suspect() {
+		l.slot.note(b.next)
+	}
 	for _, v := range l.views {
 		part := state.Partial{View: v.id}
 		if len(b.rows) > 0 {
 			rows, refused, err := l.partial(ctx, v, b)
 			if err != nil {
+				if ctx.Err() != nil && !l.slot.suspect() {
+					l.slot.clear() // nothing is wrong with the batch
+				}
 				return err
 			}
 			part.Rows = rows
 			f.Refused = append(f.Refused, refused...)
 		}
 		f.Partials = append(f.Partials, part)
+	}
+	if !l.slot.suspect() {
+		l.slot.clear()
 	}
 	if err := l.p.o.Store.Fold(ctx, f); err != nil {
 		return err
@@ -311,11 +326,35 @@ func (l *lane) fold(ctx context.Context, b *batch) error {
 	l.stats.mu.Lock()
 	maps.Copy(l.stats.next, b.next)
 	l.stats.mu.Unlock()
+	if l.slot.suspect() {
+		l.settle()
+	}
 	return nil
 }
 
+// settle ends the evaluation with care when the cursor is past what was suspect.
+func (l *lane) settle() {
+	l.slot.left.see(l.reader().Status().Partitions)
+	if !l.slot.passed(l.stats.next) {
+		return
+	}
+	for _, v := range l.views {
+		if err := v.carefree(); err != nil {
+			l.p.log.Warn("close view's programs", "view", v.plan.Name, "error", err)
+		}
+	}
+	l.p.log.Info("the batch that did not come to its end has been evaluated", "source", l.source.Name, "cursor", l.cursor)
+}
+
 func (l *lane) partial(ctx context.Context, v *view, b *batch) (arrow.RecordBatch, []state.Refused, error) {
-	o, err := v.evaluate(ctx, b, l.p.o.Mem)
+	with := v.usual
+	if l.slot.suspect() {
+		var err error
+		if with, err = v.carefully(ctx, l.p.o.Careful); err != nil {
+			return nil, nil, err
+		}
+	}
+	o, err := v.evaluate(ctx, with, b, l.p.o.Mem)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,10 +14,16 @@ import (
 	"weir/state"
 )
 
-// Options are what a Pipeline needs. All but Logger are required.
+// Options are what a Pipeline needs. Logger may be nil, and so may Careful with
+// Inflight.
 type Options struct {
 	Store     *state.Store
 	Evaluator Evaluator
+	// Careful runs the same statements where a crash does no harm, and makes an
+	// *EvalError of it. It evaluates the batches that, as the file Inflight says,
+	// were being evaluated when the process last ended.
+	Careful  Evaluator
+	Inflight string
 	// Brokers is for sources that name none, host:port, comma-separated.
 	Brokers string
 	// Mem is C memory: batches go to DuckDB without being copied.
@@ -32,6 +39,7 @@ type Pipeline struct {
 
 	mu       sync.Mutex
 	ctx      context.Context // of Run, nil before
+	inflight *inflight       // set by Run, nil when there is none
 	feeds    map[state.SourceID]*feed
 	clusters map[string]*kafka.Cluster
 	stopped  bool // no feed starts any more
@@ -49,6 +57,9 @@ func New(o Options) *Pipeline {
 // Run feeds every source until the context ends, and returns when no fold is
 // under way any more. A source that fails stops alone; see [Pipeline.Status].
 func (p *Pipeline) Run(ctx context.Context) error {
+	if err := p.openInflight(); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	p.ctx = ctx
 	for _, s := range p.o.Store.Catalog().Sources {
@@ -65,7 +76,19 @@ func (p *Pipeline) Run(ctx context.Context) error {
 	for _, c := range p.clusters {
 		c.Close()
 	}
-	return nil
+	return p.inflight.close()
+}
+
+func (p *Pipeline) openInflight() (err error) {
+	if p.o.Careful == nil || p.o.Inflight == "" {
+		return nil
+	}
+	cat := p.o.Store.Catalog()
+	p.inflight, err = openInflight(p.o.Inflight, func(c state.CursorID) bool {
+		return slices.ContainsFunc(cat.Sources, func(s state.Source) bool { return s.Cursor == c }) ||
+			slices.ContainsFunc(cat.Views, func(v state.View) bool { return v.Cursor == c })
+	})
+	return err
 }
 
 // start begins to feed a source. mu is held.

@@ -32,9 +32,17 @@ type view struct {
 	id     state.ViewID
 	source state.SourceID
 	plan   *plan.View
-	eval   Evaluator
-	prog   Program
-	blames []blame // prepared at the first refusal
+	usual  *programs
+	// careful are of Options.Careful: nil but while there are suspect records.
+	careful *programs
+}
+
+// programs are one evaluator's statements of a view.
+type programs struct {
+	plan    *plan.View
+	eval    Evaluator
+	partial Program
+	blames  []blame // prepared at the first refusal
 }
 
 // blame finds out which column of a view refuses a record.
@@ -44,18 +52,49 @@ type blame struct {
 }
 
 func newView(ctx context.Context, v *state.View, eval Evaluator) (*view, error) {
-	w := &view{id: v.ID, source: v.Source, plan: &v.Plan, eval: eval}
+	w := &view{id: v.ID, source: v.Source, plan: &v.Plan}
 	var err error
-	w.prog, err = eval.Prepare(ctx, v.Plan.Partial, plan.Relation{Name: plan.InputRelation, Columns: inputColumns(&v.Plan)}, v.Plan.StateColumns())
-	if err != nil {
-		return nil, fmt.Errorf("view %s: prepare partial statement: %w", v.Plan.Name, err)
-	}
-	return w, nil
+	w.usual, err = newPrograms(ctx, w.plan, eval)
+	return w, err
 }
 
-func (v *view) close() error {
-	errs := []error{v.prog.Close()}
-	for _, b := range v.blames {
+func newPrograms(ctx context.Context, v *plan.View, eval Evaluator) (*programs, error) {
+	p := &programs{plan: v, eval: eval}
+	var err error
+	p.partial, err = eval.Prepare(ctx, v.Partial, plan.Relation{Name: plan.InputRelation, Columns: inputColumns(v)}, v.StateColumns())
+	if err != nil {
+		return nil, fmt.Errorf("view %s: prepare partial statement: %w", v.Name, err)
+	}
+	return p, nil
+}
+
+// carefully gives the programs of an evaluator that survives a crash.
+func (v *view) carefully(ctx context.Context, eval Evaluator) (*programs, error) {
+	if v.careful == nil {
+		p, err := newPrograms(ctx, v.plan, eval)
+		if err != nil {
+			return nil, err
+		}
+		v.careful = p
+	}
+	return v.careful, nil
+}
+
+// carefree closes them.
+func (v *view) carefree() error {
+	p := v.careful
+	v.careful = nil
+	return p.close()
+}
+
+func (v *view) close() error { return errors.Join(v.usual.close(), v.carefree()) }
+
+func (p *programs) close() error {
+	if p == nil {
+		return nil
+	}
+	errs := []error{p.partial.Close()}
+	for _, b := range p.blames {
 		errs = append(errs, b.prog.Close())
 	}
 	return errors.Join(errs...)
@@ -77,11 +116,11 @@ func (o *outcome) release() {
 // evaluate runs the partial statement over a batch. Records that cannot fill a
 // column which the view reads are refused first; those that the statement
 // refuses are found by halving what is left until the rest passes.
-func (v *view) evaluate(ctx context.Context, b *batch, mem memory.Allocator) (o outcome, err error) {
+func (v *view) evaluate(ctx context.Context, with *programs, b *batch, mem memory.Allocator) (o outcome, err error) {
 	cols := inputColumns(v.plan)
 	in := b.project(cols)
 	defer func() { in.Release() }()
-	r := run{v: v, b: b, o: &o}
+	r := run{v: v, with: with, b: b, o: &o}
 	if bad := v.unreadable(b, cols); len(bad) > 0 {
 		for _, i := range slices.Sorted(maps.Keys(bad)) {
 			o.refused = append(o.refused, b.refuse(b.rows[i], v.source, v.id, bad[i].Column, bad[i].Reason))
@@ -152,6 +191,7 @@ func without(in arrow.RecordBatch, drop map[int]*decode.Error, index *[]int, mem
 // run is the evaluation of one batch.
 type run struct {
 	v     *view
+	with  *programs
 	b     *batch
 	o     *outcome
 	index []int // of rows in the batch; nil when all are there
@@ -162,7 +202,7 @@ type run struct {
 // merge of the halves will say so for the group it concerns.
 func (r *run) halve(ctx context.Context, in arrow.RecordBatch, lo, hi int64) error {
 	rows := in.NewSlice(lo, hi)
-	out, err := r.v.prog.Run(ctx, rows)
+	out, err := r.with.partial.Run(ctx, rows)
 	rows.Release()
 	if err == nil {
 		r.o.partials = append(r.o.partials, out)
@@ -172,7 +212,7 @@ func (r *run) halve(ctx context.Context, in arrow.RecordBatch, lo, hi int64) err
 		return err
 	}
 	if hi-lo == 1 {
-		f, err := r.v.blame(ctx, in, lo, err)
+		f, err := r.with.blame(ctx, in, lo, err)
 		if err != nil {
 			return err
 		}
@@ -195,15 +235,15 @@ type fault struct{ name, reason string }
 // blame names the key or aggregate that refuses a row. Where it is none of
 // these alone (WHERE, say), the column is empty and the reason is the whole
 // statement's.
-func (v *view) blame(ctx context.Context, in arrow.RecordBatch, row int64, whole error) (fault, error) {
-	if v.blames == nil {
-		if err := v.prepareBlames(ctx); err != nil {
+func (p *programs) blame(ctx context.Context, in arrow.RecordBatch, row int64, whole error) (fault, error) {
+	if p.blames == nil {
+		if err := p.prepareBlames(ctx); err != nil {
 			return fault{}, err
 		}
 	}
 	one := in.NewSlice(row, row+1)
 	defer one.Release()
-	for _, b := range v.blames {
+	for _, b := range p.blames {
 		out, err := b.prog.Run(ctx, one)
 		if err == nil {
 			out.Release()
@@ -217,22 +257,22 @@ func (v *view) blame(ctx context.Context, in arrow.RecordBatch, row int64, whole
 	return fault{reason: whole.Error()}, nil
 }
 
-func (v *view) prepareBlames(ctx context.Context) error {
-	rel := plan.Relation{Name: plan.InputRelation, Columns: inputColumns(v.plan)}
+func (p *programs) prepareBlames(ctx context.Context) error {
+	rel := plan.Relation{Name: plan.InputRelation, Columns: inputColumns(p.plan)}
 	add := func(column, expr string, t sqltype.Type) error {
-		p, err := v.eval.Prepare(ctx, "SELECT "+expr+" AS x FROM "+plan.InputRelation, rel, []sqltype.Field{{Name: "x", Type: t}})
+		q, err := p.eval.Prepare(ctx, "SELECT "+expr+" AS x FROM "+plan.InputRelation, rel, []sqltype.Field{{Name: "x", Type: t}})
 		if err != nil {
 			return fmt.Errorf("prepare %s: %w", expr, err)
 		}
-		v.blames = append(v.blames, blame{column, p})
+		p.blames = append(p.blames, blame{column, q})
 		return nil
 	}
-	for _, k := range v.plan.Keys {
+	for _, k := range p.plan.Keys {
 		if err := add(k.Name, k.Expr, k.Type); err != nil {
 			return err
 		}
 	}
-	for _, a := range v.plan.Accs {
+	for _, a := range p.plan.Accs {
 		if err := add(a.Aggregate, a.Partial, a.Type); err != nil {
 			return err
 		}

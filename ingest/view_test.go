@@ -65,11 +65,11 @@ func field(name, typ string) sqltype.Field {
 // testView sums column n of a source with columns n and m.
 func testView(p Program) (*view, *state.Source) {
 	src := &state.Source{ID: 7, Name: "s", Columns: []sqltype.Field{field("n", "BIGINT"), field("m", "BIGINT")}, Options: map[string]string{"topic": "t"}}
-	v := &view{id: 3, source: 7, prog: p, plan: &plan.View{
+	v := &view{id: 3, source: 7, plan: &plan.View{
 		Name: "v", Inputs: []sqltype.Field{field("n", "BIGINT")},
 		Accs: []plan.Accumulator{{Acc: agg.Acc{Name: "__sum_n", Type: sqltype.MustParse("BIGINT")}, Aggregate: "sum(n)", Partial: "sum(n)"}},
 	}}
-	v.eval = evaluatorFunc(func(string) Program { return p })
+	v.usual = &programs{plan: v.plan, eval: evaluatorFunc(func(string) Program { return p }), partial: p}
 	return v, src
 }
 
@@ -114,7 +114,7 @@ func TestRefusedRecordsAreFoundByHalving(t *testing.T) {
 	}
 	p := &adder{bad: []int64{0, 17, 18, 999}}
 	v, src := testView(p)
-	o, err := v.evaluate(t.Context(), fill(t, src, docs...), memory.DefaultAllocator)
+	o, err := v.evaluate(t.Context(), v.usual, fill(t, src, docs...), memory.DefaultAllocator)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestRefusedRecordsAreFoundByHalving(t *testing.T) {
 
 func TestNoRecordIsAtFaultWhenHalvesPass(t *testing.T) {
 	v, src := testView(&adder{most: 3})
-	o, err := v.evaluate(t.Context(), fill(t, src, `{"n":1}`, `{"n":2}`, `{"n":3}`, `{"n":4}`, `{"n":5}`), memory.DefaultAllocator)
+	o, err := v.evaluate(t.Context(), v.usual, fill(t, src, `{"n":1}`, `{"n":2}`, `{"n":3}`, `{"n":4}`, `{"n":5}`), memory.DefaultAllocator)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestUnreadableColumnRefusesOnlyWhoReadsIt(t *testing.T) {
 	if d := cmp.Diff([]int64{104}, offsets(b.refused)); d != "" {
 		t.Errorf("refused for all views: %s", d)
 	}
-	o, err := v.evaluate(t.Context(), b, memory.DefaultAllocator)
+	o, err := v.evaluate(t.Context(), v.usual, b, memory.DefaultAllocator)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestUnreadableColumnRefusesOnlyWhoReadsIt(t *testing.T) {
 func TestAllRecordsUnreadable(t *testing.T) {
 	p := &adder{}
 	v, src := testView(p)
-	o, err := v.evaluate(t.Context(), fill(t, src, `{"n":"x"}`, `{"n":[]}`), memory.DefaultAllocator)
+	o, err := v.evaluate(t.Context(), v.usual, fill(t, src, `{"n":"x"}`, `{"n":[]}`), memory.DefaultAllocator)
 	if err != nil {
 		t.Fatal(err)
 	}
