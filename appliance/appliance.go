@@ -30,6 +30,7 @@ const (
 	stateDir       = "state"
 	checkpointsDir = "checkpoints"
 	brokerDir      = "broker"
+	inflightFile   = "inflight" // see ingest.Options
 )
 
 // config is what an appliance needs to run.
@@ -54,6 +55,7 @@ type Appliance struct {
 	log      *slog.Logger
 	store    *state.Store
 	engine   *duckext.Engine
+	guard    *duckext.Guard
 	finals   *finals
 	pipeline *ingest.Pipeline
 	pool     *duckext.Pool
@@ -100,8 +102,11 @@ func openAppliance(ctx context.Context, cfg config) (_ *Appliance, err error) {
 		return a, err
 	}
 	a.finals = newFinals(finalizer{a.engine})
+	if a.guard, err = newGuard(b.duckdb, cfg.log); err != nil {
+		return a, err
+	}
 	a.pipeline = ingest.New(ingest.Options{
-		Store: a.store, Evaluator: evaluator{a.engine}, Brokers: cfg.Brokers, Mem: memory.DefaultAllocator, Logger: cfg.log,
+		Store: a.store, Evaluator: evaluator{a.engine}, Careful: careful{a.guard}, Inflight: filepath.Join(cfg.Data, inflightFile), Brokers: cfg.Brokers, Mem: memory.DefaultAllocator, Logger: cfg.log,
 	})
 	if a.keeper, err = newKeeper(vfs.Default, filepath.Join(cfg.Data, checkpointsDir), a.store, finalizer{a.engine}, cfg.log); err != nil {
 		return a, err
@@ -203,6 +208,9 @@ func (a *Appliance) Close() error {
 	}
 	if a.finals != nil {
 		a.finals.close()
+	}
+	if a.guard != nil {
+		errs = append(errs, a.guard.Close())
 	}
 	if a.engine != nil {
 		errs = append(errs, a.engine.Close())

@@ -23,7 +23,9 @@ func (resetCmd) Help() string {
 }
 
 // parts are what Weir makes in a data directory.
-func parts() []string { return []string{stateDir, checkpointsDir, brokerDir, "tmp", "token"} }
+func parts() []string {
+	return []string{stateDir, checkpointsDir, brokerDir, inflightFile, "tmp", "token"}
+}
 
 func (c *resetCmd) Run(s streams) error {
 	if _, err := os.Stat(c.Data); errors.Is(err, fs.ErrNotExist) {

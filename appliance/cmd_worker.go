@@ -15,3 +15,13 @@ func (workerCmd) Run(ctx context.Context) error {
 	}
 	return nil
 }
+
+// batchCmd is the process in which batches under suspicion are evaluated.
+type batchCmd struct{}
+
+func (batchCmd) Run(ctx context.Context) error {
+	if code := duckext.GuardWorker(ctx); code != exitOK {
+		return exitCode(code)
+	}
+	return nil
+}

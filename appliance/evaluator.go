@@ -3,6 +3,9 @@ package appliance
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"os"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -11,6 +14,16 @@ import (
 	"weir/state/plan"
 	"weir/state/sqltype"
 )
+
+// newGuard makes what evaluates batches under suspicion: this binary again, with
+// its hidden verb, once there is one.
+func newGuard(memory int64, log *slog.Logger) (*duckext.Guard, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program's file: %w", err)
+	}
+	return duckext.NewGuard(duckext.GuardOptions{Command: []string{exe, "batch-worker"}, MemoryLimit: bytesText(memory), Logger: log}), nil
+}
 
 // evaluator gives DuckDB to the pipeline.
 type evaluator struct{ engine *duckext.Engine }
@@ -23,12 +36,38 @@ func (e evaluator) Prepare(ctx context.Context, sql string, in plan.Relation, ou
 	return program{p}, nil
 }
 
+// careful gives the pipeline DuckDB in another process.
+type careful struct{ guard *duckext.Guard }
+
+func (c careful) Prepare(_ context.Context, sql string, in plan.Relation, out []sqltype.Field) (ingest.Program, error) {
+	p, err := c.guard.Prepare(sql, in, out)
+	if err != nil {
+		return nil, err
+	}
+	return carefulProgram{p}, nil
+}
+
+type carefulProgram struct{ *duckext.GuardProgram }
+
+func (p carefulProgram) Run(ctx context.Context, in arrow.RecordBatch) (arrow.RecordBatch, error) {
+	out, err := p.GuardProgram.Run(ctx, in)
+	if dead, ok := errors.AsType[*duckext.CrashError](err); ok {
+		return nil, &ingest.EvalError{Message: dead.Message}
+	}
+	return out, refusal(err)
+}
+
+// refusal turns DuckDB's refusal of a value into the pipeline's.
+func refusal(err error) error {
+	if bad, ok := errors.AsType[*duckext.EvalError](err); ok {
+		return &ingest.EvalError{Message: bad.Message}
+	}
+	return err
+}
+
 type program struct{ *duckext.Program }
 
 func (p program) Run(ctx context.Context, in arrow.RecordBatch) (arrow.RecordBatch, error) {
 	out, err := p.Program.Run(ctx, in)
-	if bad, ok := errors.AsType[*duckext.EvalError](err); ok {
-		return nil, &ingest.EvalError{Message: bad.Message}
-	}
-	return out, err
+	return out, refusal(err)
 }

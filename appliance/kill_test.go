@@ -216,23 +216,28 @@ func (v *victimProcess) log() string {
 func (k *killer) start(spec victimSpec) *victimProcess {
 	k.t.Helper()
 	spec.Data, spec.Brokers, spec.SQL = k.data, k.brokers, shopSQL
+	return startVictim(k.t, spec)
+}
+
+func startVictim(t *testing.T, spec victimSpec) *victimProcess {
+	t.Helper()
 	text, err := json.Marshal(spec)
 	if err != nil {
-		k.t.Fatal(err)
+		t.Fatal(err)
 	}
 	exe, err := os.Executable()
 	if err != nil {
-		k.t.Fatal(err)
+		t.Fatal(err)
 	}
-	v := &victimProcess{cmd: exec.CommandContext(k.t.Context(), exe), addr: make(chan string, 1), exited: make(chan struct{})}
+	v := &victimProcess{cmd: exec.CommandContext(t.Context(), exe), addr: make(chan string, 1), exited: make(chan struct{})}
 	v.cmd.Env = append(os.Environ(), victimEnv+"="+string(text))
 	v.cmd.Stderr = v
 	out, err := v.cmd.StdoutPipe()
 	if err != nil {
-		k.t.Fatal(err)
+		t.Fatal(err)
 	}
 	if err := v.cmd.Start(); err != nil {
-		k.t.Fatal(err)
+		t.Fatal(err)
 	}
 	go func() {
 		lines := bufio.NewScanner(io.TeeReader(out, v))

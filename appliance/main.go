@@ -30,6 +30,7 @@ type cli struct {
 	Version versionCmd `cmd:"" help:"Print the version."`
 
 	Worker workerCmd `cmd:"" name:"query-worker" hidden:""`
+	Batch  batchCmd  `cmd:"" name:"batch-worker" hidden:""`
 }
 
 // streams are what a command reads and writes.
