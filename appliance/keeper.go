@@ -189,5 +189,8 @@ func (b backend) OpenCheckpoint(_ context.Context, id, view string) (io.ReadClos
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())
 	}
-	return f, i.Size(), nil
+	if i.Size() != v.File.Bytes {
+		return nil, 0, errors.Join(fmt.Errorf("checkpoint file %s is damaged: it has %d bytes, not %d", f.Name(), i.Size(), v.File.Bytes), f.Close())
+	}
+	return newSealed(f, v.File.Name, i.Size(), v.File.SHA256), i.Size(), nil
 }

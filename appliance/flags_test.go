@@ -1,0 +1,19 @@
+//go:build duckdb_arrow
+
+package appliance
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestFlagsThatNothingCanRunWith(t *testing.T) {
+	for _, flag := range []string{"--checkpoint=-5s", "--checkpoint=0", "--query-timeout=-1s", "--query-timeout=0"} {
+		var out, errs bytes.Buffer
+		code := Main([]string{"demo", "--data", t.TempDir(), flag}, strings.NewReader(""), &out, &errs)
+		if name, _, _ := strings.Cut(flag, "="); code != 2 || !strings.Contains(errs.String(), name+" must be at least") {
+			t.Errorf("%s: exit status %d, %s%s", flag, code, out.String(), errs.String())
+		}
+	}
+}
