@@ -212,7 +212,12 @@ func (p *Pool) start() (*child, error) {
 	}
 	if err := c.ready(); err != nil {
 		p.discard(c)
-		return nil, err
+		select {
+		case <-p.stop: // killed by Close
+			return nil, ErrClosed
+		default:
+			return nil, err
+		}
 	}
 	return c, nil
 }
