@@ -71,6 +71,7 @@ type Appliance struct {
 	committed atomic.Int64 // ms, when the newest epoch was seen
 	freshness freshness
 	leased    leased
+	sharing   *sharing
 }
 
 // openAppliance opens everything and starts nothing but the query processes.
@@ -82,7 +83,7 @@ func openAppliance(ctx context.Context, cfg config) (_ *Appliance, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Appliance{cfg: cfg, log: cfg.log, began: time.Now()}
+	a := &Appliance{cfg: cfg, log: cfg.log, began: time.Now(), sharing: newSharing(b.scans)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())

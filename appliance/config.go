@@ -52,13 +52,15 @@ type budget struct {
 	groups int64 // resident groups
 	cache  int64 // Pebble's blocks
 	duckdb int64 // the parent's DuckDB
+	scans  int64 // what scans of queries share
 	query  int64 // all query processes
 }
 
 // share divides the appliance's memory: the query processes have what
 // --query-memory says; of the rest, half is for resident groups, a sixteenth
-// for Pebble's block cache, a quarter for the parent's DuckDB. What remains is
-// for batches under way, fetch buffers and the Go heap.
+// for Pebble's block cache, another for scans that queries share, a quarter for
+// the parent's DuckDB. What remains is for batches under way, fetch buffers and
+// the Go heap.
 func (f *serveFlags) share() (budget, error) {
 	rest := int64(f.Memory) - int64(f.QueryMemory)
 	if int64(f.QueryMemory) < 64e6 {
@@ -67,7 +69,7 @@ func (f *serveFlags) share() (budget, error) {
 	if rest < 256e6 {
 		return budget{}, fmt.Errorf("--memory leaves %d MB beside --query-memory: give it 256MB more than that", max(0, rest/1e6))
 	}
-	return budget{groups: rest / 2, cache: rest / 16, duckdb: rest / 4, query: int64(f.QueryMemory)}, nil
+	return budget{groups: rest / 2, cache: rest / 16, scans: rest / 16, duckdb: rest / 4, query: int64(f.QueryMemory)}, nil
 }
 
 // defaultData is where a named appliance keeps its data unless --data says

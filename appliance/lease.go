@@ -130,12 +130,13 @@ func (l *lease) live(name string, v *state.View) {
 	st := l.sn.Stats(v.ID)
 	table := "live:" + v.Plan.Name
 	l.views = append(l.views, materialized(name, table, &v.Plan, st.Groups))
+	from := live{l, v.ID}
 	l.tables[table] = func(ctx context.Context, s duckext.ScanSpec) (array.RecordReader, error) {
 		req := scanRequest(v.ID, &v.Plan, s)
 		if st.Errors == 0 {
-			return l.sn.Scan(ctx, req)
+			return from.Scan(ctx, req)
 		}
-		return scanChecked(ctx, l.sn, &v.Plan, req)
+		return scanChecked(ctx, from, &v.Plan, req)
 	}
 }
 
