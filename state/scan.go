@@ -35,6 +35,9 @@ func (sn *Snapshot) Scan(ctx context.Context, r ScanRequest) (array.RecordReader
 	if r.After != nil {
 		sc.path.skip(append(sh.prefix(), r.After...))
 	}
+	if sc.path.exact {
+		sc.size = min(sc.size, max(1, len(sc.path.points)))
+	}
 	lower, upper := sh.span(0, Slots)
 	if sc.it, err = sn.p.snap.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper}); err != nil {
 		return nil, fmt.Errorf("scan of view %d: %w", r.View, err)
