@@ -2,12 +2,14 @@
 // statements over batches, scanning live state from it, and the query process
 // in which ad-hoc SQL runs. All of Weir's cgo is here.
 //
-// There are three users of DuckDB, each with an instance of its own:
+// There are four users of DuckDB, each with an instance of its own:
 //
 //   - [Engine] parses and binds the operator's SQL for the planner and runs
 //     each view's partial and final statement over Arrow batches ([Program]).
 //     It lives in the process that owns Kafka and Pebble, so nothing but the
 //     operator's SQL may reach it.
+//   - [Guard] runs partial statements in a child process ([GuardWorker]), over
+//     batches on which DuckDB may have crashed before.
 //   - [Session] attaches tables that stream Arrow ([Table]) and queries them.
 //   - [Pool] runs ad-hoc SQL in throw-away child processes ([Worker]), which
 //     read state through the parent and can neither open files nor outlive it.

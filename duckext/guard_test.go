@@ -244,3 +244,47 @@ func TestGuardTrustsNoAnswer(t *testing.T) {
 		t.Errorf("no such program: %v", err)
 	}
 }
+
+// BenchmarkGuard compares a usual batch under guard with one in this process.
+func BenchmarkGuard(b *testing.B) {
+	const sql = "SELECT k, count(*) AS c, sum(n)::BIGINT AS s FROM __input GROUP BY k"
+	const rows = 65_536
+	in, out := fields("k VARCHAR;n BIGINT"), fields("k VARCHAR;c BIGINT;s BIGINT")
+	keys, nums := array.NewStringBuilder(memory.DefaultAllocator), array.NewInt64Builder(memory.DefaultAllocator)
+	for i := range rows {
+		keys.Append(fmt.Sprintf("a key of group %d", i%1000))
+		nums.Append(int64(i))
+	}
+	batch := array.NewRecordBatch(insideSchema(in), []arrow.Array{keys.NewArray(), nums.NewArray()}, rows)
+	run := func(p interface {
+		Run(context.Context, arrow.RecordBatch) (arrow.RecordBatch, error)
+	},
+	) func(*testing.B) {
+		return func(b *testing.B) {
+			for b.Loop() {
+				if got, err := p.Run(b.Context(), batch); err != nil || got.NumRows() != 1000 {
+					b.Fatal(got, err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/row")
+		}
+	}
+	e := openEngine(b)
+	p, err := e.Prepare(b.Context(), sql, plan.Relation{Name: "__input", Columns: in}, out)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	b.Run("here", run(p))
+	exe, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	g := NewGuard(GuardOptions{Command: []string{exe, guardVerb}})
+	defer g.Close()
+	q, err := g.Prepare(sql, plan.Relation{Name: "__input", Columns: in}, out)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("apart", run(q))
+}

@@ -17,6 +17,11 @@
 //     refused records enter the store by one Fold.
 //   - A record that cannot be decoded, or that a view's expressions refuse, stops
 //     nothing. It is refused for all views, or for that view alone.
+//   - Nor does one on which the evaluator crashes stop anything for long. What is
+//     being evaluated stands in a small file; when a process has ended over it, the
+//     next one evaluates it with [Options].Careful, which turns the crash into a
+//     refusal, and then goes on as usual. One restart finds all such records of
+//     what was under way; each later batch that has one costs another restart.
 //   - Nothing is skipped in silence: a log that no longer holds the next offset
 //     stops the source with an error that says what to do.
 //

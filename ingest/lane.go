@@ -111,6 +111,9 @@ func (l *lane) run(ctx context.Context) error {
 	defer r.Close()
 	l.slot = l.p.inflight.take(l.cursor)
 	defer l.p.inflight.giveBack(l.slot)
+	if l.slot == nil && l.p.inflight != nil {
+		l.p.log.Warn("too many cursors are read at once: should DuckDB crash on a batch of this one, it is not found", "source", l.source.Name, "cursor", l.cursor)
+	}
 	if l.slot.suspect() && !l.slot.passed(l.stats.next) {
 		l.p.log.Warn("a batch did not come to its end: its records are evaluated in a process of their own", "source", l.source.Name, "cursor", l.cursor, "up_to", l.slot.left.upTo)
 	}
