@@ -259,7 +259,7 @@ func (s *Store) Run(ctx context.Context) error {
 		if _, err := s.Commit(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
-		timer.Reset(max(s.o.Interval, min(4*s.o.Interval, 4*time.Since(start))))
+		timer.Reset(max(s.o.Interval, min(4*s.o.Interval, 2*time.Since(start))))
 	}
 }
 
