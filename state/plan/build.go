@@ -110,9 +110,30 @@ func (b *builder) names() (err error) {
 	if b.keys, err = b.scope.keys(); err != nil {
 		return err
 	}
-	if b.selection.having != nil {
-		b.having, err = b.havingExpr(b.selection.having, b.keys)
+	if b.selection.having == nil {
+		return nil
 	}
+	if b.having, err = b.havingExpr(b.selection.having, b.keys); err != nil {
+		return err
+	}
+	return b.groupsByHaving()
+}
+
+// groupsByHaving refuses a HAVING that makes keys: under GROUP BY ALL, DuckDB
+// groups by the columns that HAVING names, too.
+func (b *builder) groupsByHaving() error {
+	if !b.selection.groupAll {
+		return nil
+	}
+	var err error
+	walk(b.having, func(c node) bool {
+		key := slices.ContainsFunc(b.keys, func(k node) bool { return same(k) == same(c) })
+		if err == nil && isInput(c) && !key {
+			name := strings.Join(texts(c, "column_names")[1:], ".")
+			err = b.errorAt(b.selection.having, "GROUP BY ALL groups by "+name+" as well, because HAVING names it", "name the keys: GROUP BY 1, 2")
+		}
+		return err == nil && !isAggregate(c)
+	})
 	return err
 }
 
