@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -35,7 +36,9 @@ CREATE VIEW agree AS SELECT a.s AS a, b.s AS b, total.s AS c, a.n = b.n AND b.n 
 	ctx, stop := context.WithCancel(t.Context())
 	written := make(chan error, 1)
 	go func() {
-		for n := 1; ctx.Err() == nil; {
+		pace := time.NewTicker(4 * time.Millisecond)
+		defer pace.Stop()
+		for n := 1; ctx.Err() == nil; <-pace.C {
 			var recs []*devbroker.Record
 			for range 200 {
 				recs = append(recs, &devbroker.Record{Topic: "t", Partition: int32(n % 4), Value: fmt.Appendf(nil, `{"k":%d,"j":%d,"x":%d}`, n%97, n%13, n)})

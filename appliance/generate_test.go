@@ -317,7 +317,7 @@ func generateView(r *rand.Rand) *generated {
 		a := generateAggregate(r)
 		add(a.sql+name(), a.viewColumn)
 	}
-	if len(keys) == 0 && len(items) < 2 { // a view has groups, or aggregates
+	if len(items) == 0 || len(keys) == 0 && len(items) < 2 { // a view has groups, or aggregates
 		add("count(*)"+name(), viewColumn{integral: true})
 	}
 	var b strings.Builder

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	kafkago "github.com/segmentio/kafka-go"
 
 	"weir/appliance/devbroker"
 	"weir/ingest"
@@ -26,8 +27,11 @@ import (
 // TestScripts runs testdata/scripts/*.test: sessions of a user with an appliance
 // and a broker. Their commands are:
 //
-//	topic NAME [partitions=N]       create a topic
+//	topic NAME [partitions=N] [compacted]
+//	                                create a topic
+//	topic NAME grow=N               give it more partitions, N in all
 //	topic NAME delete               delete it
+//	compact                         have the broker compact what is compacted
 //	start                           start the appliance; the input is its SQL file
 //	stop                            stop it
 //	produce TOPIC [partition=N] [txn=commit|abort]
@@ -74,7 +78,7 @@ func (s *session) command(t *testing.T, d *datadriven.TestData) string {
 		}
 		return d.CmdArgs[i].Key
 	}
-	if s.run == nil && !slices.Contains([]string{"topic", "produce", "start"}, d.Cmd) {
+	if s.run == nil && !slices.Contains([]string{"topic", "compact", "produce", "start"}, d.Cmd) {
 		return "the appliance does not run\n"
 	}
 	switch d.Cmd {
@@ -82,11 +86,20 @@ func (s *session) command(t *testing.T, d *datadriven.TestData) string {
 		if d.HasArg("delete") {
 			return says(s.broker.DeleteTopic(word(0)))
 		}
-		n, err := strconv.Atoi(arg("partitions", "1"))
+		n, err := strconv.Atoi(arg("partitions", arg("grow", "1")))
 		if err != nil {
 			d.Fatalf(t, "partitions: %v", err)
 		}
-		s.topic(word(0), n)
+		if d.HasArg("grow") {
+			return says(s.grow(ctx, word(0), n))
+		}
+		var configs map[string]string
+		if d.HasArg("compacted") {
+			configs = map[string]string{"cleanup.policy": "compact"}
+		}
+		return says(s.broker.CreateTopic(ctx, word(0), n, configs))
+	case "compact":
+		s.broker.Cluster().Compact()
 		return ""
 	case "start":
 		s.file = d.Input
@@ -185,6 +198,15 @@ func (s *session) produce(ctx context.Context, topic, partition, txn, input stri
 		return w.Abort(ctx)
 	}
 	return w.Commit(ctx)
+}
+
+func (s *session) grow(ctx context.Context, topic string, n int) error {
+	c := &kafkago.Client{Addr: kafkago.TCP(s.broker.Addr())}
+	res, err := c.CreatePartitions(ctx, &kafkago.CreatePartitionsRequest{Topics: []kafkago.TopicPartitionsConfig{{Name: topic, Count: int32(n)}}})
+	if err != nil {
+		return err
+	}
+	return res.Errors[topic]
 }
 
 // record reads a line of produce.

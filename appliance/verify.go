@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	kafkago "github.com/segmentio/kafka-go"
 
 	"weir/duckext"
 	"weir/queryable"
@@ -98,7 +101,37 @@ func (b backend) verify(ctx context.Context, name string) (*report, error) {
 	if err := b.eachResult(ctx, sn, v, func(rec arrow.RecordBatch) error { return c.insert(ctx, "actual", results, rec) }); err != nil {
 		return nil, err
 	}
-	return rep, c.compare(ctx, &v.Plan, rep)
+	if err := c.compare(ctx, &v.Plan, rep); err != nil {
+		return nil, err
+	}
+	if rep.missing+rep.extra+rep.different > 0 {
+		if err := b.uncompacted(ctx, src); err != nil {
+			return nil, queryable.Errorf(queryable.Conflict, "view %s cannot be verified: %w", v.Plan.Name, err)
+		}
+	}
+	return rep, nil
+}
+
+// uncompacted is an error when a source's topic is one of which the broker takes
+// records that views have counted.
+func (b backend) uncompacted(ctx context.Context, src *state.Source) error {
+	brokers := cmp.Or(src.Options["brokers"], b.cfg.Brokers)
+	topic := src.Options["topic"]
+	c := &kafkago.Client{Addr: kafkago.TCP(splitBrokers(brokers)...), Timeout: 10 * time.Second}
+	res, err := c.DescribeConfigs(ctx, &kafkago.DescribeConfigsRequest{Resources: []kafkago.DescribeConfigRequestResource{
+		{ResourceType: kafkago.ResourceTypeTopic, ResourceName: topic, ConfigNames: []string{"cleanup.policy"}},
+	}})
+	if err != nil {
+		return fmt.Errorf("ask whether topic %s is compacted: %w", topic, err)
+	}
+	for _, r := range res.Resources {
+		for _, e := range r.ConfigEntries {
+			if e.ConfigName == "cleanup.policy" && strings.Contains(e.ConfigValue, "compact") {
+				return fmt.Errorf("all partitions of topic %s are compacted, so records that it has counted may be gone", topic)
+			}
+		}
+	}
+	return nil
 }
 
 // orders says whether a column gives records their order.
