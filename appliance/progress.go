@@ -97,8 +97,8 @@ func (a *Appliance) waitCaughtUp(ctx context.Context) error {
 }
 
 // ends asks for the ends of all topics, and waits for brokers and topics.
-func (a *Appliance) ends(ctx context.Context) (map[state.SourceID]map[int32]int64, error) {
-	ends := map[state.SourceID]map[int32]int64{}
+func (a *Appliance) ends(ctx context.Context) (map[state.SourceID][]state.Position, error) {
+	ends := map[state.SourceID][]state.Position{}
 	cat := a.store.Catalog()
 	for i := range cat.Sources {
 		src := &cat.Sources[i]
@@ -127,8 +127,9 @@ func (a *Appliance) ends(ctx context.Context) (map[state.SourceID]map[int32]int6
 }
 
 // passed says whether the committed positions of all views are at or beyond
-// some ends.
-func (a *Appliance) passed(ends map[state.SourceID]map[int32]int64) (bool, error) {
+// some ends. Those of a topic that was created again since are at no end: its
+// offsets mean something else.
+func (a *Appliance) passed(ends map[state.SourceID][]state.Position) (bool, error) {
 	sn, err := a.store.Snapshot()
 	if err != nil {
 		return false, err
@@ -138,12 +139,14 @@ func (a *Appliance) passed(ends map[state.SourceID]map[int32]int64) (bool, error
 	all := true
 	for i := range cat.Views {
 		v := &cat.Views[i]
-		next := map[int32]int64{}
+		at := map[int32]state.Position{}
 		for _, p := range sn.Positions(v.Cursor) {
-			next[p.Partition] = p.Next
+			at[p.Partition] = p
 		}
-		for p, end := range ends[v.Source] {
-			if next[p] < end {
+		for _, end := range ends[v.Source] {
+			p := at[end.Partition]
+			other := p.TopicID != end.TopicID && p.TopicID != [16]byte{} && end.TopicID != [16]byte{}
+			if p.Next < end.Next || other {
 				all = false
 			}
 		}

@@ -242,9 +242,10 @@ func (f *feed) watchLanes(ctx context.Context, src *state.Source, lanes []*lane)
 // joinable finds a lane whose view has nearly caught up with the shared cursor.
 func joinable(src *state.Source, lanes []*lane) *lane {
 	var shared map[int32]int64
+	var leader *laneStats
 	for _, l := range lanes {
 		if l.cursor == src.Cursor {
-			shared = l.stats.positions()
+			leader, shared = l.stats, l.stats.positions()
 		}
 	}
 	for _, l := range lanes {
@@ -258,7 +259,7 @@ func joinable(src *state.Source, lanes []*lane) *lane {
 			}
 			continue
 		}
-		if len(own) != len(shared) {
+		if len(own) != len(shared) || !sameTopic(l.stats, leader) {
 			continue
 		}
 		var behind int64
@@ -272,8 +273,32 @@ func joinable(src *state.Source, lanes []*lane) *lane {
 	return nil
 }
 
+// sameTopic is false when a topic was created again between the beginnings of
+// two cursors: offsets of one mean nothing to the other. The lane of the older
+// will find that out, and stop the source.
+func sameTopic(a, b *laneStats) bool {
+	ids := a.topics()
+	for p, id := range b.topics() {
+		if mine := ids[p]; mine != id && mine != [16]byte{} && id != [16]byte{} { // brokers before 2.8 know no ids
+			return false
+		}
+	}
+	return true
+}
+
+func (s *laneStats) topics() map[int32][16]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := make(map[int32][16]byte, len(s.next))
+	for p, at := range s.next {
+		m[p] = at.TopicID
+	}
+	return m
+}
+
 // join gives a view the shared cursor: both read up to the farther of the two
-// in each partition, then one commit switches the view. Every lane rests.
+// in each partition, then one commit switches the view. Every lane rests. A
+// change comes first: the brokers may be gone, and the join is tried again.
 func (f *feed) join(ctx context.Context, src *state.Source, id state.ViewID) error {
 	store := f.p.o.Store
 	cat := store.Catalog()
@@ -308,7 +333,16 @@ func (f *feed) join(ctx context.Context, src *state.Source, id state.ViewID) err
 			}
 		})
 	}
-	wg.Wait()
+	rest := make(chan struct{})
+	go func() { wg.Wait(); close(rest) }()
+	select {
+	case <-rest:
+	case c := <-f.changes:
+		stop()
+		<-rest
+		c.done <- c.do()
+		return errors.Join(errs...)
+	}
 	if err := errors.Join(errs...); err != nil || f.p.ctx.Err() != nil {
 		return err
 	}

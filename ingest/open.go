@@ -111,19 +111,12 @@ func startOf(s string) (kafka.At, error) {
 	return kafka.Earliest, nil
 }
 
-// Ends are the stable ends of a source's topic as they stand now, by partition.
-func (p *Pipeline) Ends(ctx context.Context, src *state.Source) (map[int32]int64, error) {
+// Ends are the stable ends of a source's topic as they stand now, one for each
+// partition, of the topic that has its name now.
+func (p *Pipeline) Ends(ctx context.Context, src *state.Source) ([]state.Position, error) {
 	c, err := p.Cluster(src)
 	if err != nil {
 		return nil, err
 	}
-	at, err := positions(ctx, c, src.Options["topic"], kafka.LatestStable)
-	if err != nil {
-		return nil, err
-	}
-	ends := map[int32]int64{}
-	for _, a := range at {
-		ends[a.Partition] = a.Next
-	}
-	return ends, nil
+	return positions(ctx, c, src.Options["topic"], kafka.LatestStable)
 }
