@@ -65,6 +65,7 @@ type Appliance struct {
 	addr     string
 	began    time.Time
 
+	broken    chan error // the parent's DuckDB answers nothing more
 	ddl       sync.Mutex // one statement changes the catalogue at a time
 	open      atomic.Bool
 	caughtUp  atomic.Bool
@@ -107,7 +108,7 @@ func openAppliance(ctx context.Context, cfg config) (_ *Appliance, err error) {
 		return a, err
 	}
 	a.pipeline = ingest.New(ingest.Options{
-		Store: a.store, Evaluator: evaluator{a.engine}, Careful: careful{a.guard}, Inflight: filepath.Join(cfg.Data, inflightFile), Brokers: cfg.Brokers, Mem: memory.DefaultAllocator, Logger: cfg.log,
+		Store: a.store, Evaluator: evaluator{a.engine, a.broke}, Careful: careful{a.guard}, Inflight: filepath.Join(cfg.Data, inflightFile), Brokers: cfg.Brokers, Mem: memory.DefaultAllocator, Logger: cfg.log,
 	})
 	if a.keeper, err = newKeeper(vfs.Default, filepath.Join(cfg.Data, checkpointsDir), a.store, finalizer{a.engine}, cfg.log); err != nil {
 		return a, err
@@ -126,6 +127,14 @@ func openAppliance(ctx context.Context, cfg config) (_ *Appliance, err error) {
 	a.committed.Store(time.Now().UnixMilli())
 	a.open.Store(true)
 	return a, nil
+}
+
+// broke ends the appliance: every source shares the DuckDB that broke.
+func (a *Appliance) broke(err error) {
+	select {
+	case a.broken <- err:
+	default:
+	}
 }
 
 // listen takes the address. Port 0 takes any free one.
@@ -173,6 +182,14 @@ func (a *Appliance) Run(ctx context.Context, done func(context.Context) error) e
 	part("ingest", a.pipeline.Run)
 	part("checkpoints", func(ctx context.Context) error { return a.keeper.run(ctx, a.cfg.Checkpoint) })
 	part("freshness", a.watchFreshness)
+	part("duckdb", func(ctx context.Context) error {
+		select {
+		case err := <-a.broken:
+			return fmt.Errorf("%w; start Weir again: it goes on from the last commit", err)
+		case <-ctx.Done():
+			return nil
+		}
+	})
 	part("catching up", a.watchCatchUp)
 	if done != nil {
 		wg.Go(func() { stop(done(ctx)) })

@@ -25,15 +25,19 @@ func newGuard(memory int64, log *slog.Logger) (*duckext.Guard, error) {
 	return duckext.NewGuard(duckext.GuardOptions{Command: []string{exe, "batch-worker"}, MemoryLimit: bytesText(memory), Logger: log}), nil
 }
 
-// evaluator gives DuckDB to the pipeline.
-type evaluator struct{ engine *duckext.Engine }
+// evaluator gives DuckDB to the pipeline. broken is told when the instance answers
+// nothing more.
+type evaluator struct {
+	engine *duckext.Engine
+	broken func(error)
+}
 
 func (e evaluator) Prepare(ctx context.Context, sql string, in plan.Relation, out []sqltype.Field) (ingest.Program, error) {
 	p, err := e.engine.Prepare(ctx, sql, in, out)
 	if err != nil {
 		return nil, err
 	}
-	return program{p}, nil
+	return program{p, e.broken}, nil
 }
 
 // careful gives the pipeline DuckDB in another process.
@@ -65,9 +69,15 @@ func refusal(err error) error {
 	return err
 }
 
-type program struct{ *duckext.Program }
+type program struct {
+	*duckext.Program
+	broken func(error)
+}
 
 func (p program) Run(ctx context.Context, in arrow.RecordBatch) (arrow.RecordBatch, error) {
 	out, err := p.Program.Run(ctx, in)
+	if e, ok := errors.AsType[*duckext.EngineError](err); ok && e.Fatal {
+		p.broken(err)
+	}
 	return out, refusal(err)
 }
