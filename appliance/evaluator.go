@@ -56,7 +56,7 @@ type carefulProgram struct{ *duckext.GuardProgram }
 func (p carefulProgram) Run(ctx context.Context, in arrow.RecordBatch) (arrow.RecordBatch, error) {
 	out, err := p.GuardProgram.Run(ctx, in)
 	if dead, ok := errors.AsType[*duckext.CrashError](err); ok {
-		return nil, &ingest.EvalError{Message: dead.Message}
+		return nil, &ingest.EvalError{Message: dead.Message, Crash: true}
 	}
 	return out, refusal(err)
 }

@@ -20,8 +20,7 @@
 //   - Nor does one on which the evaluator crashes stop anything for long. What is
 //     being evaluated stands in a small file; when a process has ended over it, the
 //     next one evaluates it with [Options].Careful, which turns the crash into a
-//     refusal, and then goes on as usual. One restart finds all such records of
-//     what was under way; each later batch that has one costs another restart.
+//     refusal, until some batches were sound; then it goes on as usual.
 //   - Nothing is skipped in silence: a log that no longer holds the next offset
 //     stops the source with an error that says what to do.
 //

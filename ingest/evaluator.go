@@ -23,6 +23,10 @@ type Program interface {
 
 // An EvalError is a statement that failed on the data it was given: a cast, an
 // overflow, a logarithm of zero.
-type EvalError struct{ Message string }
+type EvalError struct {
+	Message string
+	// Crash says that the statement would have ended this process, had it run here.
+	Crash bool
+}
 
 func (e *EvalError) Error() string { return e.Message }

@@ -39,6 +39,9 @@ const (
 	inflightSize  = inflightHead + slotCount*slotSize
 )
 
+// errCannotMap says that the file system does not map files.
+var errCannotMap = errors.New("cannot be mapped")
+
 // inflight is the open file. A nil one notes nothing.
 type inflight struct {
 	mem []byte
@@ -64,6 +67,23 @@ type remains struct {
 	// all says that there were too many partitions to note. Each is then suspect up
 	// to its stable end as it was first seen; unseen says that some have not been.
 	all, unseen bool
+	// crashed says that some of the records were bad indeed. Where there is one
+	// there may be more: the cursor is not trusted before some batches are sound.
+	crashed bool
+	sound   int
+}
+
+// trusted is how many batches must be sound after one that was not: else each
+// of a million bad records could cost a restart.
+const trusted = 16
+
+// evaluated notes how a suspect batch turned out.
+func (r *remains) evaluated(crashed bool) {
+	r.crashed = r.crashed || crashed
+	r.sound++
+	if crashed {
+		r.sound = 0
+	}
 }
 
 // openInflight maps the file, which it makes when it is not there or is of
@@ -93,7 +113,7 @@ func openInflight(path string, known func(state.CursorID) bool) (_ *inflight, er
 	}
 	f := &inflight{}
 	if f.mem, err = unix.Mmap(int(file.Fd()), 0, inflightSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errCannotMap, err)
 	}
 	for i := range slotCount {
 		s := &slot{mem: f.mem[inflightHead+i*slotSize:][:slotSize:slotSize]}
@@ -209,9 +229,10 @@ func slotSum(b []byte) uint32 { return crc32.Checksum(b[4:], crc32.MakeTable(crc
 // suspect says whether what the cursor reads now must be evaluated with care.
 func (s *slot) suspect() bool { return s != nil && s.left != nil }
 
-// passed clears what is left when the cursor has come past it, and says so.
+// passed clears what is left when the cursor has come past it and is trusted,
+// and says so.
 func (s *slot) passed(at map[int32]state.Position) bool {
-	if !s.suspect() || s.left.unseen {
+	if !s.suspect() || s.left.unseen || s.left.crashed && s.left.sound < trusted {
 		return false
 	}
 	for p, end := range s.left.upTo {

@@ -214,6 +214,29 @@ func TestTooManyPartitionsToNote(t *testing.T) {
 	}
 }
 
+func TestCursorThatCrashedIsNotTrustedAtOnce(t *testing.T) {
+	f := mustOpenInflight(t, filepath.Join(t.TempDir(), "inflight"), everyCursor)
+	defer f.close()
+	s := f.take(1)
+	s.note(places(map[int32]int64{0: 10}))
+	f.giveBack(s)
+	s = f.take(1)
+	past := places(map[int32]int64{0: 10})
+	for range 2 {
+		s.left.evaluated(true)
+		for range trusted - 1 {
+			s.left.evaluated(false)
+			if s.passed(past) {
+				t.Fatal("trusted too early")
+			}
+		}
+	}
+	s.left.evaluated(false)
+	if !s.passed(past) {
+		t.Error("never trusted again")
+	}
+}
+
 func TestSlotsAreUsedAgain(t *testing.T) {
 	f := mustOpenInflight(t, filepath.Join(t.TempDir(), "inflight"), everyCursor)
 	defer f.close()

@@ -303,10 +303,12 @@ func (l *lane) fold(ctx context.Context, b *batch) error {
 	if len(b.rows) > 0 && !l.slot.suspect() {
 		l.slot.note(b.next)
 	}
+	crashed := false
 	for _, v := range l.views {
 		part := state.Partial{View: v.id}
 		if len(b.rows) > 0 {
-			rows, refused, err := l.partial(ctx, v, b)
+			rows, o, err := l.partial(ctx, v, b)
+			crashed = crashed || o.crashed
 			if err != nil {
 				if ctx.Err() != nil && !l.slot.suspect() {
 					l.slot.clear() // nothing is wrong with the batch
@@ -314,7 +316,7 @@ func (l *lane) fold(ctx context.Context, b *batch) error {
 				return err
 			}
 			part.Rows = rows
-			f.Refused = append(f.Refused, refused...)
+			f.Refused = append(f.Refused, o.refused...)
 		}
 		f.Partials = append(f.Partials, part)
 	}
@@ -330,13 +332,14 @@ func (l *lane) fold(ctx context.Context, b *batch) error {
 	maps.Copy(l.stats.next, b.next)
 	l.stats.mu.Unlock()
 	if l.slot.suspect() {
-		l.settle()
+		l.settle(crashed)
 	}
 	return nil
 }
 
 // settle ends the evaluation with care when the cursor is past what was suspect.
-func (l *lane) settle() {
+func (l *lane) settle(crashed bool) {
+	l.slot.left.evaluated(crashed)
 	l.slot.left.see(l.reader().Status().Partitions)
 	if !l.slot.passed(l.stats.next) {
 		return
@@ -349,19 +352,20 @@ func (l *lane) settle() {
 	l.p.log.Info("the batch that did not come to its end has been evaluated", "source", l.source.Name, "cursor", l.cursor)
 }
 
-func (l *lane) partial(ctx context.Context, v *view, b *batch) (arrow.RecordBatch, []state.Refused, error) {
+// partial evaluates a batch for one view. The outcome's own partials are gone.
+func (l *lane) partial(ctx context.Context, v *view, b *batch) (arrow.RecordBatch, outcome, error) {
 	with := v.usual
 	if l.slot.suspect() {
 		var err error
 		if with, err = v.carefully(ctx, l.p.o.Careful); err != nil {
-			return nil, nil, err
+			return nil, outcome{}, err
 		}
 	}
 	o, err := v.evaluate(ctx, with, b, l.p.o.Mem)
 	if err != nil {
-		return nil, nil, err
+		return nil, outcome{}, err
 	}
 	defer o.release()
 	rows, err := concat(o.partials, l.p.o.Mem)
-	return rows, o.refused, err
+	return rows, o, err
 }

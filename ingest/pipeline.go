@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -88,6 +89,10 @@ func (p *Pipeline) openInflight() (err error) {
 		return slices.ContainsFunc(cat.Sources, func(s state.Source) bool { return s.Cursor == c }) ||
 			slices.ContainsFunc(cat.Views, func(v state.View) bool { return v.Cursor == c })
 	})
+	if errors.Is(err, errCannotMap) {
+		p.log.Warn("a record on which DuckDB crashes will not be found: the file system of the data directory does not map files", "error", err)
+		return nil
+	}
 	return err
 }
 

@@ -104,6 +104,7 @@ func (p *programs) close() error {
 type outcome struct {
 	partials []arrow.RecordBatch // owned
 	refused  []state.Refused
+	crashed  bool // on some record, outside of this process
 }
 
 func (o *outcome) release() {
@@ -208,9 +209,11 @@ func (r *run) halve(ctx context.Context, in arrow.RecordBatch, lo, hi int64) err
 		r.o.partials = append(r.o.partials, out)
 		return nil
 	}
-	if _, ok := errors.AsType[*EvalError](err); !ok {
+	bad, ok := errors.AsType[*EvalError](err)
+	if !ok {
 		return err
 	}
+	r.o.crashed = r.o.crashed || bad.Crash
 	if hi-lo == 1 {
 		f, err := r.with.blame(ctx, in, lo, err)
 		if err != nil {

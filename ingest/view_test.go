@@ -33,13 +33,13 @@ func (a *adder) Close() error { return nil }
 func (a *adder) Run(_ context.Context, in arrow.RecordBatch) (arrow.RecordBatch, error) {
 	a.runs++
 	if a.most > 0 && in.NumRows() > a.most {
-		return nil, &EvalError{"overflow"}
+		return nil, &EvalError{Message: "overflow"}
 	}
 	var sum int64
 	col := in.Column(0).(*array.Int64)
 	for i := range col.Len() {
 		if slices.Contains(a.bad, col.Value(i)) && col.IsValid(i) {
-			return nil, &EvalError{fmt.Sprintf("cannot cast %d", col.Value(i))}
+			return nil, &EvalError{Message: fmt.Sprintf("cannot cast %d", col.Value(i))}
 		}
 		if col.IsValid(i) {
 			sum += col.Value(i)
