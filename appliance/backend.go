@@ -260,6 +260,11 @@ func (b backend) reached(view string, want []queryable.Position) (bool, error) {
 		}
 		views = []state.View{*v}
 	}
+	for _, w := range want {
+		if !slices.ContainsFunc(cat.Sources, func(s state.Source) bool { return s.Options["topic"] == w.Topic }) {
+			return false, queryable.Errorf(queryable.BadRequest, "no source reads the topic %q", w.Topic)
+		}
+	}
 	for i := range views {
 		src, ok := cat.SourceByID(views[i].Source)
 		if !ok {

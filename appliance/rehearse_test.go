@@ -56,3 +56,16 @@ func TestViewsInACircle(t *testing.T) {
 		}
 	}
 }
+
+// A position in a topic that no source reads would be waited for in vain, or
+// not at all.
+func TestPositionOfATopicThatNobodyReads(t *testing.T) {
+	b := newBed(t)
+	b.topic("s", 1)
+	b.must("CREATE SOURCE s (a INTEGER) WITH (connector = 'kafka', topic = 's', format = 'json');")
+	for path, want := range map[string]int{"/api/v1/views?min_position=t/0:1": 400, "/api/v1/views?min_position=s/0:0": 200} {
+		if code, body, err := b.run.get(path); err != nil || code != want {
+			t.Errorf("%s: %d %s %v", path, code, body, err)
+		}
+	}
+}
