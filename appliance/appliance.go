@@ -84,7 +84,7 @@ func openAppliance(ctx context.Context, cfg config) (_ *Appliance, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Appliance{cfg: cfg, log: cfg.log, began: time.Now(), sharing: newSharing(b.scans)}
+	a := &Appliance{cfg: cfg, log: cfg.log, began: time.Now(), sharing: newSharing(b.scans), broken: make(chan error, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())

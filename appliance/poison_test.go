@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/appliance/devbroker"
+	"weir/duckext"
 )
 
 const numbersSQL = `
@@ -125,6 +126,28 @@ func testPoison(t *testing.T, firstSQL string) {
 	}
 	b.stop()
 	if _, err := os.Stat(filepath.Join(b.dir, inflightFile)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A DuckDB that has broken for good ends the appliance, so that a restart may
+// look at the batch with care.
+func TestBrokenDuckDBEndsTheAppliance(t *testing.T) {
+	b := newBed(t)
+	b.topic("numbers", 1)
+	b.must(numbersSQL)
+	r := b.run
+	b.run = nil
+	r.broke(&duckext.EngineError{Kind: "INTERNAL", Message: "assertion failed", Fatal: true})
+	select {
+	case err := <-r.ended:
+		if err == nil || !strings.Contains(err.Error(), "assertion failed") || !strings.Contains(err.Error(), "start Weir again") {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it goes on")
+	}
+	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
 }

@@ -378,6 +378,27 @@ func TestFailedBatchIsSuspect(t *testing.T) {
 	}
 }
 
+// That a process ends in good order because of what failed does not clear the
+// batch of it.
+func TestFailedBatchIsSuspectAfterAGentleEnd(t *testing.T) {
+	s := newSite(t)
+	s.send(slices.Concat(ones(10), []int64{venom}, ones(10))...)
+	failing := make(chan struct{})
+	l := s.live(&engine{bad: func(ctx context.Context) error {
+		close(failing)
+		<-ctx.Done()
+		return errors.New("assertion failed")
+	}}, outside())
+	<-failing
+	l.end()
+	if len(killed(t, s.inflight())) != 1 {
+		t.Error("no note of the batch that failed")
+	}
+	l = s.live(outside(), outside())
+	l.caughtUp()
+	l.outcome("picky 0/5 sum(n): crashed")
+}
+
 func TestNoFileNoCare(t *testing.T) {
 	s := newSite(t)
 	p := New(Options{Store: s.open(), Evaluator: outside(), Careful: outside(), Inflight: filepath.Join(s.dir, "no", "dir"), Brokers: s.broker.Addr(), Mem: memory.DefaultAllocator})

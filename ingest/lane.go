@@ -310,8 +310,8 @@ func (l *lane) fold(ctx context.Context, b *batch) error {
 			rows, o, err := l.partial(ctx, v, b)
 			crashed = crashed || o.crashed
 			if err != nil {
-				if ctx.Err() != nil && !l.slot.suspect() {
-					l.slot.clear() // nothing is wrong with the batch
+				if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) && !l.slot.suspect() {
+					l.slot.clear() // it was stopped; nothing is wrong with the batch
 				}
 				return err
 			}
