@@ -68,7 +68,7 @@ func keyReader(t sqltype.Type) Decoder {
 	case sqltype.List:
 		return keyListReader(NewKeyDecoder(*t.Elem))
 	case sqltype.Map:
-		return keyMapReader(NewKeyDecoder(t.Fields[0].Type), NewKeyDecoder(t.Fields[1].Type))
+		return keyMapReader(notNull(NewKeyDecoder(t.Fields[0].Type)), NewKeyDecoder(t.Fields[1].Type))
 	}
 	return func(array.Builder, []byte) ([]byte, error) { return nil, ErrCorrupt }
 }
@@ -193,6 +193,16 @@ func keyMapReader(key, value Decoder) Decoder {
 			return nil, ErrCorrupt
 		}
 		return src[1:], nil
+	}
+}
+
+// notNull refuses NULL, which a map's key never is.
+func notNull(d Decoder) Decoder {
+	return func(b array.Builder, src []byte) ([]byte, error) {
+		if len(src) > 0 && src[0] == tagNull {
+			return nil, ErrCorrupt
+		}
+		return d(b, src)
 	}
 }
 

@@ -152,7 +152,7 @@ func valueReader(t sqltype.Type) Decoder {
 			return func(src []byte) ([]byte, error) { return elem(values, src) }
 		})
 	case sqltype.Map:
-		key, value := NewValueDecoder(t.Fields[0].Type), NewValueDecoder(t.Fields[1].Type)
+		key, value := notNull(NewValueDecoder(t.Fields[0].Type)), NewValueDecoder(t.Fields[1].Type)
 		return countedReader(func(b array.Builder) func([]byte) ([]byte, error) {
 			var keys, values array.Builder
 			if b != nil {
