@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -34,7 +35,22 @@ type cutGroups struct {
 }
 
 // An entry is a group in cut.buf: its key is buf[at:val], its value buf[val:end].
-type entry struct{ at, val, end int }
+// begin is how the key begins behind its slot, for comparing.
+type entry struct {
+	at, val, end int
+	begin        uint64
+}
+
+// beginning is the first eight bytes of a key as a number that sorts as they do;
+// what is missing is 0.
+func beginning(key []byte) uint64 {
+	if len(key) >= 8 {
+		return binary.BigEndian.Uint64(key)
+	}
+	var b [8]byte
+	copy(b[:], key)
+	return binary.BigEndian.Uint64(b[:])
+}
 
 // A change is what a DDL commit does besides. apply edits a copy of the
 // catalogue and the open epoch, with the lock held, and changes nothing when it
@@ -149,6 +165,7 @@ func (c *cut) add(v *view) {
 		c.buf = binary.BigEndian.AppendUint32(c.buf, uint32(v.id))
 		c.buf = append(c.buf, t.key(r)...)
 		e.val = len(c.buf)
+		e.begin = beginning(c.buf[e.at+5:])
 		msg, failed := t.errs[r]
 		c.buf = appendHeader(c.buf, c.epoch, failed, msg)
 		c.buf = v.layout.Append(c.buf, &t.rows, r)
@@ -236,6 +253,9 @@ func (c *cut) sort(ents []entry) {
 	}
 	for i := range Slots {
 		slices.SortFunc(sorted[ends[i]:ends[i+1]], func(a, b entry) int {
+			if a.begin != b.begin {
+				return cmp.Compare(a.begin, b.begin)
+			}
 			return bytes.Compare(c.buf[a.at+5:a.val], c.buf[b.at+5:b.val])
 		})
 	}

@@ -240,9 +240,10 @@ func (s *Store) guard(f func() error) error {
 	}
 }
 
-// Run commits until the context ends, and then once more. The time between
-// commits grows when they take long, because folding many records into a group
-// before it is written is what makes commits cheap.
+// Run commits until the context ends, and then once more. Commits begin an
+// interval apart. When one takes longer than half of that, as when the source
+// catches up, the store rests for as long as it worked: folding many records
+// into a group before it is written is what makes commits cheap.
 func (s *Store) Run(ctx context.Context) error {
 	timer := time.NewTimer(s.o.Interval)
 	defer timer.Stop()
@@ -259,7 +260,8 @@ func (s *Store) Run(ctx context.Context) error {
 		if _, err := s.Commit(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
-		timer.Reset(max(s.o.Interval, min(4*s.o.Interval, 2*time.Since(start))))
+		took := time.Since(start)
+		timer.Reset(max(s.o.Interval-took, min(took, 4*s.o.Interval)))
 	}
 }
 
