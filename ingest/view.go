@@ -43,6 +43,7 @@ type programs struct {
 	eval    Evaluator
 	partial Program
 	blames  []blame // prepared at the first refusal
+	blamed  int     // the one that was at fault last
 }
 
 // blame finds out which column of a view refuses a record.
@@ -196,12 +197,30 @@ type run struct {
 	b     *batch
 	o     *outcome
 	index []int // of rows in the batch; nil when all are there
+	bad   int64 // rows that the statement refused so far
+}
+
+// singly is how many rows are tried one by one at most.
+const singly = 1024
+
+// dense says that so many of the rows before lo were refused that halves of the
+// few from there on are not worth trying.
+func (r *run) dense(lo, hi int64) bool {
+	return hi-lo > 1 && hi-lo <= singly && lo >= 64 && r.bad*4 >= lo
 }
 
 // halve evaluates rows from lo up to hi. When both halves of a range that failed
 // pass, no record is at fault: the range overflowed only as a whole, and the
 // merge of the halves will say so for the group it concerns.
 func (r *run) halve(ctx context.Context, in arrow.RecordBatch, lo, hi int64) error {
+	if r.dense(lo, hi) {
+		for i := lo; i < hi; i++ {
+			if err := r.halve(ctx, in, i, i+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	rows := in.NewSlice(lo, hi)
 	out, err := r.with.partial.Run(ctx, rows)
 	rows.Release()
@@ -215,6 +234,7 @@ func (r *run) halve(ctx context.Context, in arrow.RecordBatch, lo, hi int64) err
 	}
 	r.o.crashed = r.o.crashed || bad.Crash
 	if hi-lo == 1 {
+		r.bad++
 		f, err := r.with.blame(ctx, in, lo, err)
 		if err != nil {
 			return err
@@ -235,8 +255,9 @@ func (r *run) halve(ctx context.Context, in arrow.RecordBatch, lo, hi int64) err
 
 type fault struct{ name, reason string }
 
-// blame names the key or aggregate that refuses a row. Where it is none of
-// these alone (WHERE, say), the column is empty and the reason is the whole
+// blame names the key or aggregate that refuses a row, and begins to look at the
+// one that refused the last, which is mostly the same. Where it is none of these
+// alone (WHERE, say), the column is empty and the reason is the whole
 // statement's.
 func (p *programs) blame(ctx context.Context, in arrow.RecordBatch, row int64, whole error) (fault, error) {
 	if p.blames == nil {
@@ -246,7 +267,9 @@ func (p *programs) blame(ctx context.Context, in arrow.RecordBatch, row int64, w
 	}
 	one := in.NewSlice(row, row+1)
 	defer one.Release()
-	for _, b := range p.blames {
+	for i := range p.blames {
+		at := (p.blamed + i) % len(p.blames)
+		b := p.blames[at]
 		out, err := b.prog.Run(ctx, one)
 		if err == nil {
 			out.Release()
@@ -255,6 +278,7 @@ func (p *programs) blame(ctx context.Context, in arrow.RecordBatch, row int64, w
 		if _, ok := errors.AsType[*EvalError](err); !ok {
 			return fault{}, err
 		}
+		p.blamed = at
 		return fault{b.column, err.Error()}, nil
 	}
 	return fault{reason: whole.Error()}, nil
