@@ -2,8 +2,6 @@
 # Builds with the classic builder and with BuildKit.
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
-COPY go.mod go.sum ./
-RUN go mod download
 COPY . .
 RUN CGO_ENABLED=1 go build -tags duckdb_arrow -trimpath -ldflags "-s -w" -o /weir ./cmd/weir
 
