@@ -23,6 +23,7 @@ const clients = 8
 type phase struct {
 	name    string
 	clients int
+	costs   bool          // is what one answer takes worth a line
 	pause   time.Duration // between the questions of one client
 	ask     func(ctx context.Context, b *bed, rng *rand.Rand) error
 	report  func(b *bed, answers float64, took []time.Duration) // answers a second, sorted times
@@ -30,18 +31,18 @@ type phase struct {
 
 var phases = []phase{
 	{name: "alone"},
-	{name: "scans", clients: clients, ask: func(ctx context.Context, b *bed, _ *rand.Rand) error {
+	{name: "scans", clients: clients, costs: true, ask: func(ctx context.Context, b *bed, _ *rand.Rand) error {
 		return b.sql(ctx, "SELECT sum(n), max(total) FROM v", nil)
 	}, report: func(b *bed, answers float64, _ []time.Duration) {
 		report("readers_scans", answers*float64(b.groups), "groups/s")
 	}},
-	{name: "keyed", clients: clients, ask: func(ctx context.Context, b *bed, rng *rand.Rand) error {
+	{name: "keyed", clients: clients, costs: true, ask: func(ctx context.Context, b *bed, rng *rand.Rand) error {
 		return b.sql(ctx, fmt.Sprintf("SELECT * FROM v WHERE user_id = %d", rng.Int64N(1_000_000)), nil)
 	}, report: func(_ *bed, answers float64, took []time.Duration) {
 		report("readers_keyed", answers, "answers/s")
 		report("readers_keyed_p99", millis(quantile(took, .99)), "ms")
 	}},
-	{name: "lookups", clients: clients, ask: lookup, report: func(_ *bed, answers float64, took []time.Duration) {
+	{name: "lookups", clients: clients, costs: true, ask: lookup, report: func(_ *bed, answers float64, took []time.Duration) {
 		report("readers_lookups", answers, "answers/s")
 		report("readers_lookups_p99", millis(quantile(took, .99)), "ms")
 	}},
@@ -153,7 +154,29 @@ func readers(ctx context.Context, c *config) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.beside(ctx, "readers", phases), b.close())
+	return errors.Join(b.costs(ctx), b.beside(ctx, "readers", phases), b.close())
+}
+
+// costs measures what one answer takes of the processors, Weir's and its query
+// processes' together, while nothing else is done.
+func (b *bed) costs(ctx context.Context) error {
+	for _, p := range phases {
+		if !p.costs || !b.c.wants("readers_"+p.name) {
+			continue
+		}
+		rng := rand.New(rand.NewPCG(7, 8))
+		own, children := b.usage()
+		n := 0
+		for start := time.Now(); time.Since(start) < b.c.phase/3; n++ {
+			if err := p.ask(ctx, b, rng); err != nil {
+				return err
+			}
+		}
+		own2, children2 := b.usage()
+		report("readers_"+p.name+"_cost", millis(own2-own+children2-children)/float64(n), "cpu-ms/answer")
+		report("readers_"+p.name+"_cost_own", millis(own2-own)/float64(n), "cpu-ms/answer")
+	}
+	return nil
 }
 
 // freshness measures it at half of the full rate, of a small view.
@@ -212,14 +235,13 @@ func (b *bed) phase(ctx context.Context, name string, p *phase, l *load, seen *c
 			var own []time.Duration
 			for ctx.Err() == nil {
 				start := time.Now()
-				counted := counting.Load()
 				if err := p.ask(ctx, b, rng); err != nil {
 					if ctx.Err() == nil {
 						stop(err)
 					}
 					break
 				}
-				if counted && counting.Load() {
+				if counting.Load() {
 					own = append(own, time.Since(start))
 				}
 				if p.pause > 0 {

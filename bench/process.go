@@ -101,22 +101,35 @@ func (p *process) do(req *http.Request, v any) error {
 }
 
 // usage is the processor time that Weir and its query processes have used, those
-// that have ended included.
+// that have ended included. It is the scheduler's account, since ticks miss
+// processes that run for less than one at a time.
 func (p *process) usage() (own, children time.Duration) {
-	pid := p.cmd.Process.Pid
+	pid := strconv.Itoa(p.cmd.Process.Pid)
 	all, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, name := range all {
 		f := stat(name)
 		switch {
 		case f == nil:
-		case f[0] == strconv.Itoa(pid):
-			own += ticks(f[13]) + ticks(f[14])
+		case f[0] == pid:
+			own += ran(pid)
 			children += ticks(f[15]) + ticks(f[16])
-		case f[3] == strconv.Itoa(pid):
-			children += ticks(f[13]) + ticks(f[14])
+		case f[3] == pid:
+			children += ran(f[0])
 		}
 	}
 	return own, children
+}
+
+// ran is how long the threads of a process have run.
+func ran(pid string) (d time.Duration) {
+	all, _ := filepath.Glob("/proc/" + pid + "/task/*/schedstat")
+	for _, name := range all {
+		b, _ := os.ReadFile(name)
+		n, _, _ := strings.Cut(string(b), " ")
+		ns, _ := strconv.ParseInt(n, 10, 64)
+		d += time.Duration(ns)
+	}
+	return d
 }
 
 // stat gives the fields of a /proc/PID/stat; the second, a name with spaces, is
