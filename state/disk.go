@@ -31,8 +31,9 @@ func (l pebbleLogger) Fatalf(format string, args ...any) {
 // that points to it before it syncs the directory, and a disk that keeps the
 // second name but not the first leaves a database that does not open.
 //
-// Where a directory cannot be synced Pebble panics, in whatever goroutine. Here
-// that is one more way for the disk to fail a commit.
+// Where a directory cannot be synced, or a log cannot be written, synced or
+// closed, Pebble panics in whatever goroutine, sometimes with its locks astray.
+// Here these are more ways for the disk to fail a commit.
 type disk struct {
 	vfs.FS
 	s *Store
@@ -41,6 +42,9 @@ type disk struct {
 // Create makes a file.
 func (d disk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	file, err := d.FS.Create(name, c)
+	if isLog(d.FS, name) {
+		return d.log(file, err)
+	}
 	if err != nil || !strings.HasPrefix(d.PathBase(name), "MANIFEST-") {
 		return file, err
 	}
@@ -48,6 +52,24 @@ func (d disk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
+}
+
+// ReuseForWrite makes a file of an old one, as Pebble does with logs.
+func (d disk) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := d.FS.ReuseForWrite(oldname, newname, c)
+	if isLog(d.FS, newname) {
+		return d.log(file, err)
+	}
+	return file, err
+}
+
+func isLog(fs vfs.FS, name string) bool { return strings.HasSuffix(fs.PathBase(name), ".log") }
+
+func (d disk) log(file vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		pebbleLogger{d.s}.Fatalf("make a log: %v", err)
+	}
+	return logFile{file, d.s}, nil
 }
 
 // OpenDir opens a directory to sync it.
@@ -73,4 +95,31 @@ func (d directory) Sync() error {
 		pebbleLogger{d.s}.Fatalf("sync of the directory: %v", err)
 	}
 	return nil
+}
+
+// logFile is a log that is written. What fails does not return.
+type logFile struct {
+	vfs.File
+	s *Store
+}
+
+func (f logFile) must(what string, err error) error {
+	if err != nil {
+		pebbleLogger{f.s}.Fatalf("%s a log: %v", what, err)
+	}
+	return nil
+}
+
+func (f logFile) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p)
+	return n, f.must("write", err)
+}
+
+func (f logFile) Close() error    { return f.must("close", f.File.Close()) }
+func (f logFile) Sync() error     { return f.must("sync", f.File.Sync()) }
+func (f logFile) SyncData() error { return f.must("sync", f.File.SyncData()) }
+
+func (f logFile) SyncTo(length int64) (bool, error) {
+	full, err := f.File.SyncTo(length)
+	return full, f.must("sync", err)
 }
