@@ -103,14 +103,14 @@ func openAppliance(ctx context.Context, cfg config) (_ *Appliance, err error) {
 	if a.engine, err = duckext.Open(duckext.Options{Threads: 1, MemoryLimit: bytesText(b.duckdb)}); err != nil {
 		return a, err
 	}
-	a.finals = newFinals(finalizer{a.engine})
 	if a.guard, err = newGuard(b.duckdb, cfg.log); err != nil {
 		return a, err
 	}
+	a.finals = newFinals(finalizer{a.engine, a.guard})
 	a.pipeline = ingest.New(ingest.Options{
 		Store: a.store, Evaluator: evaluator{a.engine, a.broke}, Careful: careful{a.guard}, Inflight: filepath.Join(cfg.Data, inflightFile), Brokers: cfg.Brokers, Mem: memory.DefaultAllocator, Logger: cfg.log,
 	})
-	if a.keeper, err = newKeeper(vfs.Default, filepath.Join(cfg.Data, checkpointsDir), a.store, finalizer{a.engine}, cfg.log); err != nil {
+	if a.keeper, err = newKeeper(vfs.Default, filepath.Join(cfg.Data, checkpointsDir), a.store, finalizer{a.engine, a.guard}, cfg.log); err != nil {
 		return a, err
 	}
 	if a.pool, err = a.newPool(b.query); err != nil {

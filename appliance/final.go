@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -16,9 +18,14 @@ import (
 	"weir/state/sqltype"
 )
 
-// finalizer computes result columns with the appliance's own DuckDB, for
-// checkpoints and look-ups. Queries compute theirs in the query process.
-type finalizer struct{ engine *duckext.Engine }
+// finalizer computes result columns for checkpoints and look-ups: with the
+// appliance's own DuckDB what is plain arithmetic, in a process of its own what
+// calls functions that might crash on a value. Queries compute theirs in the query
+// process.
+type finalizer struct {
+	engine *duckext.Engine
+	guard  *duckext.Guard
+}
 
 var _ checkpoint.Finalizer = finalizer{}
 
@@ -41,17 +48,54 @@ func (f finalizer) prepare(ctx context.Context, v *plan.View, results []int) (*f
 		exprs = append(exprs, "CAST(("+v.Visible+") AS BOOLEAN) AS "+visibleColumn)
 		out = append(out, sqltype.Field{Name: visibleColumn, Type: sqltype.Type{ID: sqltype.Boolean}})
 	}
-	prog, err := f.engine.Prepare(ctx, "SELECT "+strings.Join(exprs, ", ")+" FROM "+plan.StateRelation,
-		plan.Relation{Name: plan.StateRelation, Columns: v.StateColumns()}, out)
+	sql := "SELECT " + strings.Join(exprs, ", ") + " FROM " + plan.StateRelation
+	state := plan.Relation{Name: plan.StateRelation, Columns: v.StateColumns()}
+	var prog runner
+	var err error
+	if plain(sql) {
+		prog, err = f.engine.Prepare(ctx, sql, state, out)
+	} else {
+		prog, err = f.guard.Prepare(sql, state, out)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("view %s: prepare results: %w", v.Name, err)
 	}
 	return &final{prog: prog, out: out, results: len(results), having: v.Visible != ""}, nil
 }
 
+// runner is a prepared statement, here or in a process of its own.
+type runner interface {
+	Run(context.Context, arrow.RecordBatch) (arrow.RecordBatch, error)
+	Close() error
+}
+
+// calls finds what stands in front of a parenthesis.
+var calls = regexp.MustCompile(`([\pL_][\pL\pN_]*|")\s*\(`)
+
+// plainCalls are functions that are known to crash on no value, and the words of
+// SQL that a parenthesis may follow.
+var plainCalls = strings.Fields(`abs and as between by case cast ceil coalesce date_diff date_part date_trunc decimal distinct
+	else epoch epoch_ms epoch_us error floor from greatest if ifnull in is least length like list_avg list_value ln log log10
+	log2 lower main make_timestamp not nullif or pow power round row select sign sqrt struct_extract struct_pack then
+	time_bucket trunc try_cast upper varchar when where`)
+
+// plain says whether a statement may run in this process. It errs on the side of
+// no: a name with quotes, or a text that looks like a call, is enough.
+func plain(sql string) bool {
+	if strings.Contains(strings.ToUpper(sql), "JSON") {
+		return false
+	}
+	for _, c := range calls.FindAllStringSubmatch(sql, -1) {
+		if !slices.Contains(plainCalls, strings.ToLower(c[1])) {
+			return false
+		}
+	}
+	return true
+}
+
 // final runs the result expressions of one view.
 type final struct {
-	prog    *duckext.Program
+	prog    runner
 	out     []sqltype.Field
 	results int
 	having  bool
@@ -84,12 +128,13 @@ func (f *final) Finalize(ctx context.Context, rows arrow.RecordBatch) (checkpoin
 			parts = append(parts, out)
 			return nil
 		}
-		bad, ok := errors.AsType[*duckext.EvalError](err)
+		_, bad := errors.AsType[*duckext.EvalError](err)
+		_, dead := errors.AsType[*duckext.CrashError](err)
 		switch {
-		case !ok:
+		case !bad && !dead:
 			return err
 		case hi-lo == 1:
-			failed(lo, bad.Message)
+			failed(lo, err.Error())
 			parts = append(parts, f.nulls())
 			return nil
 		}
