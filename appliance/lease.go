@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"weir/duckext"
 	"weir/queryable"
 	"weir/state"
+	"weir/state/codec"
 	"weir/state/plan"
 	"weir/state/sqltype"
 )
@@ -151,7 +153,7 @@ func scanChecked(ctx context.Context, from scans, v *plan.View, req state.ScanRe
 	if !slices.ContainsFunc(req.Columns, func(c int) bool { return c >= len(v.Keys) }) {
 		return from.Scan(ctx, req)
 	}
-	c := &checked{view: v, columns: len(req.Columns)}
+	c := &checked{view: v, columns: len(req.Columns), filters: req.Filters}
 	req.Columns = slices.Clone(req.Columns)
 	for k := range v.Keys {
 		at := slices.Index(req.Columns, k)
@@ -188,6 +190,7 @@ type checked struct {
 	view    *plan.View
 	columns int   // that were asked for; other keys and the error follow
 	keys    []int // where each key of the view stands
+	filters []state.Filter
 	rec     arrow.RecordBatch
 	err     error
 }
@@ -199,7 +202,7 @@ func (c *checked) Next() bool {
 	in := c.RecordReader.RecordBatch()
 	why := in.Column(int(in.NumCols()) - 1).(*array.String)
 	for i := range why.Len() {
-		if why.IsValid(i) {
+		if why.IsValid(i) && c.asked(in, i) {
 			c.err = failing(c.view.Name, keyText(c.view, in, c.keys, i), why.Value(i))
 			return false
 		}
@@ -207,6 +210,30 @@ func (c *checked) Next() bool {
 	c.drop()
 	fields := in.Schema().Fields()[:c.columns]
 	c.rec = array.NewRecordBatch(arrow.NewSchema(fields, nil), in.Columns()[:c.columns], in.NumRows())
+	return true
+}
+
+// asked says whether the query may use a row: a scan may hold rows beyond its
+// filters, and their errors are nobody's.
+func (c *checked) asked(in arrow.RecordBatch, row int) bool {
+	for _, f := range c.filters {
+		t, col := c.view.Keys[f.Column].Type, in.Column(c.keys[f.Column])
+		compare := func(with arrow.Array, i int) int {
+			a, errA := codec.AppendKey(nil, t, col, row)
+			b, errB := codec.AppendKey(nil, t, with, i)
+			if errA != nil || errB != nil {
+				return 0
+			}
+			return bytes.Compare(a, b)
+		}
+		listed := f.In == nil
+		for i := 0; !listed && i < f.In.Len(); i++ {
+			listed = compare(f.In, i) == 0
+		}
+		if !listed || (f.Min != nil || f.Max != nil) && col.IsNull(row) || f.Min != nil && compare(f.Min, 0) < 0 || f.Max != nil && compare(f.Max, 0) > 0 {
+			return false
+		}
+	}
 	return true
 }
 
