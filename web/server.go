@@ -109,12 +109,25 @@ func New(o Options) (*Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.app.Get("/*", c.serve)
+		s.app.Get("/*", func(ctx *fiber.Ctx) error {
+			if strings.HasPrefix(ctx.Path(), "/api/") {
+				return s.nothing(ctx)
+			}
+			return c.serve(ctx)
+		})
 	}
-	s.app.Use(func(c *fiber.Ctx) error {
-		return queryable.Errorf(queryable.NotFound, "there is nothing at this path")
-	})
+	s.app.Use(s.nothing)
 	return s, nil
+}
+
+// nothing answers a request that no route took: its path is wrong, or its method.
+func (s *Server) nothing(c *fiber.Ctx) error {
+	for _, r := range s.app.GetRoutes(true) {
+		if r.Path != "/*" && r.Method != c.Method() && fiber.RoutePatternMatch(c.Path(), r.Path) {
+			return queryable.Errorf(queryable.BadMethod, "%s is not for this path, %s is", c.Method(), r.Method)
+		}
+	}
+	return queryable.Errorf(queryable.NotFound, "there is nothing at this path")
 }
 
 // Serve answers on a listener until Shutdown. It takes the listener over.
