@@ -16,18 +16,19 @@ func TestCreateOfWhatKillsDuckDB(t *testing.T) {
 	b.config = func(c *config) { c.QueryTimeout = c.QueryTimeout / 20 }
 	b.must("CREATE SOURCE s (a INTEGER) WITH (connector = 'kafka', topic = 's', format = 'json');")
 	const deadly = "json_structure(repeat('[', 100000) || repeat(']', 100000))"
-	slow := "WITH c0 AS (SELECT 1 x UNION ALL SELECT 2)"
+	var slow strings.Builder
+	slow.WriteString("WITH c0 AS (SELECT 1 x UNION ALL SELECT 2)")
 	prev := "c0"
 	for i := range 24 {
 		next := "c" + string(rune('a'+i))
-		slow += ", " + next + " AS NOT MATERIALIZED (SELECT l.x FROM " + prev + " l, " + prev + " r)"
+		slow.WriteString(", " + next + " AS NOT MATERIALIZED (SELECT l.x FROM " + prev + " l, " + prev + " r)")
 		prev = next
 	}
 	for _, sql := range []string{
 		"CREATE VIEW v AS SELECT " + deadly + " AS x",
 		"CREATE MATERIALIZED VIEW v AS SELECT " + deadly + " AS x, count(*) AS n FROM s GROUP BY a",
 		"EXPLAIN CREATE MATERIALIZED VIEW v AS SELECT " + deadly + " AS x, count(*) AS n FROM s GROUP BY a",
-		"CREATE VIEW v AS " + slow + " SELECT count(*) AS n FROM " + prev,
+		"CREATE VIEW v AS " + slow.String() + " SELECT count(*) AS n FROM " + prev,
 		"CREATE VIEW v AS SELECT " + strings.Repeat("1 + ", 20000) + "1 AS x",
 	} {
 		_, err := backend{b.run.Appliance}.Query(t.Context(), queryable.QueryRequest{SQL: sql})
