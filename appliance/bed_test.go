@@ -17,7 +17,6 @@ import (
 	"weir/appliance/devbroker"
 	"weir/queryable"
 	"weir/queryable/client"
-	"weir/state"
 )
 
 // testConfig is an appliance that tests run: any free port, commits often,
@@ -229,21 +228,6 @@ func (b *bed) verified(view string) *report {
 			view, rep.compared, rep.missing, rep.extra, rep.different, strings.Join(rep.examples, "\n"))
 	}
 	return rep
-}
-
-// changedUntil waits, commit by commit, until ok.
-func changedUntil(ctx context.Context, s *state.Store, ok func() bool) error {
-	for {
-		next := s.Changed()
-		if ok() {
-			return nil
-		}
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for a commit: %w", context.Cause(ctx))
-		}
-	}
 }
 
 // refusalText is a client's error for a script.
