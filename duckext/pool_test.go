@@ -433,8 +433,12 @@ func TestLimitsTruncate(t *testing.T) {
 		rows int64
 		cut  bool
 	}{
-		{"SELECT k FROM v", 0, 3000, true}, {"SELECT k FROM v LIMIT 3000", 0, 3000, false}, {"SELECT k FROM v", 1, 1, true},
-		{"SELECT range FROM range(1000000000000)", 5, 5, true}, {"SELECT k FROM v LIMIT 0", 5, 0, false}, {"SELECT k FROM v LIMIT 5", 5, 5, false},
+		{"SELECT k FROM v", 0, 3000, true},
+		{"SELECT k FROM v LIMIT 3000", 0, 3000, false},
+		{"SELECT k FROM v", 1, 1, true},
+		{"SELECT range FROM range(1000000000000)", 5, 5, true},
+		{"SELECT k FROM v LIMIT 0", 5, 0, false},
+		{"SELECT k FROM v LIMIT 5", 5, 5, false},
 	} {
 		res, err := p.Query(t.Context(), Request{SQL: q.sql, MaxRows: q.max})
 		if err != nil || res.Rows != q.rows || res.Truncated != q.cut {

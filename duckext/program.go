@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -65,14 +66,15 @@ func (p *Program) bind(ctx context.Context, sql, name string) error {
 }
 
 func describe(fs []sqltype.Field) string {
-	s := "("
+	var s strings.Builder
+	s.WriteString("(")
 	for i, f := range fs {
 		if i > 0 {
-			s += ", "
+			s.WriteString(", ")
 		}
-		s += quote(f.Name) + " " + f.Type.String()
+		s.WriteString(quote(f.Name) + " " + f.Type.String())
 	}
-	return s + ")"
+	return s.String() + ")"
 }
 
 // Run evaluates the statement over batch, whose columns are the relation's in
