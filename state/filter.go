@@ -24,7 +24,6 @@ type path struct {
 
 // A test allows encodings of one key column.
 type test struct {
-	on       bool
 	set      map[string]struct{} // nil: any
 	min, max []byte              // nil: open
 }
