@@ -43,8 +43,9 @@ func begin(ctx context.Context, c *config, args ...string) (*process, error) {
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	go func() { p.waited <- p.cmd.Wait() }()
-	_, at, ok := strings.Cut(line, "http://")
-	if at, _, ok = strings.Cut(at, "/"); !ok {
+	_, at, _ := strings.Cut(line, "http://")
+	at, _, ok := strings.Cut(at, "/")
+	if !ok {
 		return nil, fmt.Errorf("weir did not start: %w", errors.Join(err, p.end()))
 	}
 	p.url = "http://" + at
