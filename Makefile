@@ -18,7 +18,7 @@ run: build ## build, then the demo on http://localhost:8080
 	bin/weir demo
 
 test: setup ## all fast tests
-	go test ./...
+	go test -timeout=30m ./...
 
 race: setup ## the tests under the race detector, the long ones of the appliance shortened
 	go test -race -timeout=30m $$(go list ./... | grep -v '/appliance$$')
