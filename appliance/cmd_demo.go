@@ -25,7 +25,7 @@ type demoCmd struct {
 func (demoCmd) Help() string {
 	return "Starts a Kafka broker inside this process, fills it with the events of a made-up online shop, and keeps a few views of them. " +
 		"--brokers uses a Kafka of yours instead: the topics orders and page_views are made there.\n\n" +
-		"Exit status: 0 stopped by a signal, 1 an error, 2 wrong usage."
+		"Exit status: 0 stopped by a signal, 1 an error, 2 wrong usage, 70 the disk refused a write."
 }
 
 // seed makes every demo the same shop.

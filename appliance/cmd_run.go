@@ -20,7 +20,7 @@ type runCmd struct {
 func (runCmd) Help() string {
 	return "Statements of the files that are there already are left as they are; a statement that differs from what is there is refused with the difference.\n\n" +
 		"Memory: --query-memory is for the query processes. Of the rest of --memory, half is for resident groups, a quarter for evaluating batches, a sixteenth for the cache of groups on disk, another for scans that queries share.\n\n" +
-		"Exit status: 0 stopped by a signal or caught up, 1 an error, 2 wrong usage."
+		"Exit status: 0 stopped by a signal or caught up, 1 an error, 2 wrong usage, 70 the disk refused a write."
 }
 
 func (c *runCmd) Run(ctx context.Context, s streams, log *slog.Logger) error {

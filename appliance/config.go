@@ -14,7 +14,7 @@ import (
 // serveFlags are the settings of an appliance that runs.
 type serveFlags struct {
 	Addr         string        `default:"127.0.0.1:8080" help:"Address to listen on. Off loopback a token is needed."`
-	Data         string        `type:"path" help:"Data directory (default: ${data})."`
+	Data         string        `type:"path" help:"Data directory (default: ${data}, where NAME is demo, or the name of the first file)."`
 	Brokers      string        `help:"Kafka brokers, host:port, for sources that name none." placeholder:"HOST:PORT,..."`
 	QueryTimeout time.Duration `default:"30s" help:"Time after which a query is stopped."`
 	QueryMemory  size          `default:"512MB" help:"Memory of all query processes together."`
