@@ -44,17 +44,9 @@ node_ok() {
 }
 
 # as_root runs a command as root.
-as_root() {
-	if [[ $(id -u) == 0 ]]; then
-		"$@"
-	elif command -v sudo >/dev/null; then
-		sudo "$@"
-	else
-		fail "there is no sudo here; as root, run:  $*"
-	fi
-}
+as_root() { if [[ $(id -u) == 0 ]]; then "$@"; else sudo "$@"; fi; }
 
-has_package() { apt-cache show --no-all-versions "$1" >/dev/null 2>&1; }
+has_package() { [[ $(apt-cache policy "$1" 2>/dev/null) == *"Candidate: "[^\(]* ]]; }
 
 # install installs packages with apt.
 install() {
@@ -127,8 +119,9 @@ for part in "$@"; do
 done
 
 if ((${#packages[@]} > 0)) || ! go_ok; then
-	if ! command -v apt-get >/dev/null 2>&1; then
-		echo "Weir needs a few things that are not on this machine. Install, then run the command again:" >&2
+	if ! command -v apt-get >/dev/null 2>&1 || { [[ $(id -u) != 0 ]] && ! command -v sudo >/dev/null; }; then
+		echo "Weir needs a few things that are not on this machine. Install them, or on Debian and Ubuntu run" >&2
+		echo "scripts/setup.sh $* as root, then run the command again:" >&2
 		((${#hints[@]} == 0)) || printf '  - %s\n' "${hints[@]}" >&2
 		go_ok || echo "  - Go 1.21 or newer (https://go.dev/dl); it fetches the right version by itself" >&2
 		exit 1
