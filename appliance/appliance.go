@@ -202,6 +202,7 @@ func (a *Appliance) Run(ctx context.Context, done func(context.Context) error) e
 	if err := a.server.Shutdown(shut); err != nil {
 		a.log.Warn("stop serving", "error", err)
 	}
+	_ = a.listener.Close() // for a server that had not begun to serve when it was shut down
 	<-served
 	a.listener = nil
 	wg.Wait()
