@@ -72,7 +72,9 @@ stop_engine() {
 	mounts=$(awk -v d="$dir/" 'index($2, d) == 1 { print $2 }' /proc/mounts | sort -r)
 	[[ -z $mounts ]] || xargs -r umount -l <<<"$mounts" || true
 	[[ -e $dir/docker0 ]] || ip link delete docker0 2>/dev/null || true
-	[[ -s $dir/rules ]] || printf '%s\n' '*filter' ':INPUT ACCEPT' ':FORWARD ACCEPT' ':OUTPUT ACCEPT' COMMIT '*nat' COMMIT >"$dir/rules"
+	# A table that nobody had used before is saved as nothing.
+	grep -qx '\*filter' "$dir/rules" || printf '%s\n' '*filter' ':INPUT ACCEPT' ':FORWARD ACCEPT' ':OUTPUT ACCEPT' COMMIT >>"$dir/rules"
+	grep -qx '\*nat' "$dir/rules" || printf '%s\n' '*nat' COMMIT >>"$dir/rules"
 	iptables-restore <"$dir/rules" 2>/dev/null || true
 	cat "$dir/ip_forward" >/proc/sys/net/ipv4/ip_forward 2>/dev/null || true
 }
