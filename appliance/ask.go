@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 
@@ -52,13 +53,14 @@ func (b backend) ask(ctx context.Context, r queryable.QueryRequest) (*queryable.
 	if err != nil {
 		return nil, queryable.Errorf(queryable.BadRequest, "parameters: %v", err)
 	}
-	res, err := b.pool.Query(ctx, req)
+	glimpse := new(atomic.Bool)
+	res, err := b.pool.Query(context.WithValue(ctx, glimpseKey{}, glimpse), req)
 	if err != nil {
 		return nil, queryError(err)
 	}
 	rows := &queryable.Rows{
 		Answer:    queryable.Answer{Epoch: res.Epoch, Positions: b.leased.positions(res.Epoch)},
-		Truncated: func() bool { return res.Truncated },
+		Truncated: func() bool { return res.Truncated || glimpse.Load() },
 	}
 	for _, c := range res.Columns {
 		t, err := sqltype.Parse(c.Type)

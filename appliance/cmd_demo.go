@@ -47,6 +47,7 @@ func (c *demoCmd) Run(ctx context.Context, s streams, log *slog.Logger) error {
 		}
 		defer leave(b)
 		c.Brokers = b.Addr()
+		fmt.Fprintf(s.out, "The demo's broker speaks Kafka on %s\n", b.Addr())
 	}
 	brokers := splitBrokers(c.Brokers)
 	if err := ensureTopics(ctx, brokers, demo.Partitions, demo.Topics()...); err != nil {

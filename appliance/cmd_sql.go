@@ -20,7 +20,7 @@ type sqlCmd struct {
 
 func (sqlCmd) Help() string {
 	return "Examples:\n  weir sql 'SELECT * FROM top_cities'\n  weir sql --format csv 'FROM revenue_by_city' > cities.csv\n  weir sql 'VERIFY VIEW revenue_by_city'\n\n" +
-		"Exit status: 0 answered in full, 1 an error or an answer that was cut at the row limit, 2 wrong usage."
+		"Exit status: 0 answered in full, 1 an error or an answer that is not whole, 2 wrong usage."
 }
 
 func (c *sqlCmd) Run(ctx context.Context, s streams) error {
@@ -48,7 +48,7 @@ func (c *sqlCmd) Run(ctx context.Context, s streams) error {
 		return exitCode(exitError)
 	}
 	if err == nil && truncated {
-		fmt.Fprintln(s.err, "weir: the answer was cut at the row limit; add a LIMIT or an aggregate")
+		fmt.Fprintln(s.err, "weir: the answer is not whole: it was cut at the row limit, or a source showed its newest 1,000 records only")
 		return exitCode(exitError)
 	}
 	return err

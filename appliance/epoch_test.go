@@ -52,8 +52,10 @@ CREATE VIEW agree AS SELECT a.s AS a, b.s AS b, total.s AS c, a.n = b.n AND b.n 
 		written <- nil
 	}()
 	var mu sync.Mutex
-	sums := map[uint64]string{} // by epoch
+	sums := map[uint64]string{}   // by epoch
+	distinct := map[string]bool{} // answers
 	asked := 0
+	const moved = 5 // so many answers must differ: what stands still always agrees
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -61,7 +63,7 @@ CREATE VIEW agree AS SELECT a.s AS a, b.s AS b, total.s AS c, a.n = b.n AND b.n 
 			for {
 				mu.Lock()
 				asked++
-				done := asked > *epochQueriesFlag
+				done := asked > *epochQueriesFlag && len(distinct) >= moved
 				mu.Unlock()
 				if done || t.Failed() {
 					return
@@ -85,6 +87,7 @@ CREATE VIEW agree AS SELECT a.s AS a, b.s AS b, total.s AS c, a.n = b.n AND b.n 
 					t.Errorf("epoch %d has the sums %s and %s", res.Epoch, was, row)
 				}
 				sums[res.Epoch] = row
+				distinct[row] = true
 				mu.Unlock()
 			}
 		})
@@ -94,18 +97,11 @@ CREATE VIEW agree AS SELECT a.s AS a, b.s AS b, total.s AS c, a.n = b.n AND b.n 
 	if err := <-written; err != nil {
 		t.Fatal(err)
 	}
-	distinct := map[string]bool{}
-	for _, s := range sums {
-		distinct[s] = true
-	}
-	if len(distinct) < 5 {
-		t.Errorf("only %d answers differ: nothing moved while queries ran", len(distinct))
-	}
 	b.caughtUp()
 	for _, v := range []string{"by_k", "by_j", "total"} {
 		b.verified(v)
 	}
-	t.Logf("%d queries over %d epochs, %d different answers", *epochQueriesFlag, len(sums), len(distinct))
+	t.Logf("%d queries over %d epochs, %d different answers", asked, len(sums), len(distinct))
 }
 
 // TestOneBadRecord has one record among many that a view's cast refuses:

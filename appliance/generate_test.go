@@ -187,7 +187,7 @@ func keyExprs() []string {
 		"lower(city)", "upper(k)", "i % 5", "i // 3", "i & 3", "b % 1000", "d * 2", "i + 1e0", "length(k)", "st.a", "st.x",
 		"date_trunc('hour', t)", "time_bucket(INTERVAL '5 minutes', t)", "year(day)", "CASE WHEN i > 0 THEN 'pos' WHEN i <= 0 THEN 'neg' END",
 		"coalesce(k, '')", "k || 'ü'", "[fk]", "{'x': fk, 'iv': iv}.x", "{'n': i % 2, 'k': k}", "CAST(d AS INTEGER)", "i IS NULL", "tags[1]", "q // 10",
-		"k IN ('a', 'b')", "CAST(b AS VARCHAR)", "src.k", "SRC.I % 4", `"city"`, "struct_extract(st, 'a')", "list_sort(tags)", "-fk", "fk * 0", "i BETWEEN -3 AND 1e1",
+		"k IN ('a', 'b')", "CAST(b AS VARCHAR)", "src.k", "SRC.I % 4", `"city"`, "struct_extract(st, 'a')", "list_sort(tags)", "-fk", "fk * 2", "i BETWEEN -3 AND 1e1",
 	}
 }
 

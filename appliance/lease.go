@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -30,6 +31,7 @@ func (a *Appliance) Lease(ctx context.Context, refs []duckext.Ref) (duckext.Leas
 	}
 	a.leased.note(sn)
 	l := &lease{a: a, sn: sn, cat: sn.Catalog(), tables: map[string]scanner{}}
+	l.glimpse, _ = ctx.Value(glimpseKey{}).(*atomic.Bool)
 	for _, r := range refs {
 		if err := l.add(ctx, r, nil); err != nil {
 			l.Release()
@@ -49,6 +51,8 @@ type lease struct {
 	views  []duckext.ViewDef
 	tables map[string]scanner
 	opened []*checkpoint.Table
+
+	glimpse *atomic.Bool // see glimpseKey; nil when nobody asks
 }
 
 func (l *lease) Epoch() uint64            { return l.sn.Epoch() }

@@ -13,6 +13,10 @@ import (
 	"weir/state/sqltype"
 )
 
+// glimpseKey is the key of a query's context under which it keeps whether it was
+// shown a part of a source: an *atomic.Bool. Its answer is then marked as not whole.
+type glimpseKey struct{}
+
 // newest is a source as a query sees it: its newest records, read at the first
 // scan, the same for all scans of the query.
 type newest struct {
@@ -29,7 +33,11 @@ func (n *newest) scan(ctx context.Context, s duckext.ScanSpec) (array.RecordRead
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.rec == nil && n.err == nil {
-		n.rec, n.err = n.l.a.pipeline.Newest(ctx, n.src, n.columns, newestRecords)
+		var more bool
+		n.rec, more, n.err = n.l.a.pipeline.Newest(ctx, n.src, n.columns, newestRecords)
+		if more && n.l.glimpse != nil {
+			n.l.glimpse.Store(true)
+		}
 	}
 	if n.err != nil {
 		return nil, n.err

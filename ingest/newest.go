@@ -25,27 +25,27 @@ type held struct {
 // Newest reads the newest records of a source's topic, at most limit, with the
 // given columns. Records that do not decode are left out. Offsets that hold no
 // record (markers, aborted or compacted ones) count against the limit, so fewer
-// may come.
-func (p *Pipeline) Newest(ctx context.Context, src *state.Source, columns []sqltype.Field, limit int) (arrow.RecordBatch, error) {
+// may come. more says that these are not all the records of the topic.
+func (p *Pipeline) Newest(ctx context.Context, src *state.Source, columns []sqltype.Field, limit int) (rec arrow.RecordBatch, more bool, err error) {
 	c, err := p.Cluster(src)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	recs, err := tail(ctx, c, src.Options["topic"], int64(limit))
+	recs, more, err := tail(ctx, c, src.Options["topic"], int64(limit))
 	if err != nil {
-		return nil, fmt.Errorf("read the newest records of source %s: %w", src.Name, err)
+		return nil, false, fmt.Errorf("read the newest records of source %s: %w", src.Name, err)
 	}
 	slices.SortFunc(recs, func(a, b held) int {
 		return cmp.Or(cmp.Compare(a.Timestamp, b.Timestamp), cmp.Compare(a.partition, b.partition), cmp.Compare(a.Offset, b.Offset))
 	})
 	if len(recs) > limit {
-		recs = recs[len(recs)-limit:]
+		recs, more = recs[len(recs)-limit:], true
 	}
 	pool := decode.NewPool(p.o.Mem)
 	defer pool.Close()
 	b, err := newBuilder(src, columns, pool)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer b.close()
 	b.strict = true
@@ -53,29 +53,31 @@ func (p *Pipeline) Newest(ctx context.Context, src *state.Source, columns []sqlt
 	for i := range recs {
 		if err := b.add(recs[i].partition, &recs[i].Record); err != nil {
 			if errors.Is(err, decode.ErrFull) {
+				more = true
 				break
 			}
-			return nil, err
+			return nil, false, err
 		}
 	}
 	t := b.take()
 	defer t.release()
-	return t.project(columns), nil
+	return t.project(columns), more || len(t.refused) > 0, nil
 }
 
-// tail reads the last n offsets of every partition.
-func tail(ctx context.Context, c *kafka.Cluster, topic string, n int64) ([]held, error) {
+// tail reads the last n offsets of every partition. more says that there are
+// others before them.
+func tail(ctx context.Context, c *kafka.Cluster, topic string, n int64) (recs []held, more bool, err error) {
 	t, err := c.Topic(ctx, topic)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	first, err := c.Offsets(ctx, t, t.Partitions, kafka.Earliest)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	ends, err := c.Offsets(ctx, t, t.Partitions, kafka.LatestStable)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	o := kafka.ReaderOptions{Topic: topic, ID: t.ID, Positions: map[int32]kafka.Position{}}
 	open := 0
@@ -85,10 +87,10 @@ func tail(ctx context.Context, c *kafka.Cluster, topic string, n int64) ([]held,
 		if from < ends[p] {
 			open++
 		}
+		more = more || from > first[p]
 	}
-	var recs []held
 	if open == 0 {
-		return nil, nil
+		return nil, more, nil
 	}
 	r := c.NewReader(o)
 	defer r.Close()
@@ -96,7 +98,7 @@ func tail(ctx context.Context, c *kafka.Cluster, topic string, n int64) ([]held,
 	for len(done) < open {
 		f, err := r.Next(ctx)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		err = hold(f, ends[f.Partition], &recs)
 		if f.Next >= ends[f.Partition] && o.Positions[f.Partition].Offset < ends[f.Partition] {
@@ -104,10 +106,10 @@ func tail(ctx context.Context, c *kafka.Cluster, topic string, n int64) ([]held,
 		}
 		f.Release()
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return recs, nil
+	return recs, more, nil
 }
 
 // hold copies records below an offset. Their headers stay behind.
