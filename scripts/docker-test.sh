@@ -48,7 +48,6 @@ start_engine() {
 		{ apt-get -qq update && apt-get -qq install -y --no-install-recommends "${missing[@]}"; } >"$dir/apt.log" 2>&1 ||
 			fail "apt-get can't install ${missing[*]}: $(tail -n 5 "$dir/apt.log")"
 	fi
-	own=1
 	export DOCKER_HOST=unix://$dir/docker.sock DOCKER_BUILDKIT=0
 	iptables-save >"$dir/rules" 2>/dev/null || true
 	cat /proc/sys/net/ipv4/ip_forward >"$dir/ip_forward"
