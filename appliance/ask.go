@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 
@@ -53,14 +52,17 @@ func (b backend) ask(ctx context.Context, r queryable.QueryRequest) (*queryable.
 	if err != nil {
 		return nil, queryable.Errorf(queryable.BadRequest, "parameters: %v", err)
 	}
-	glimpse := new(atomic.Bool)
-	res, err := b.pool.Query(context.WithValue(ctx, glimpseKey{}, glimpse), req)
+	ctx, w := withWitness(ctx)
+	res, err := b.pool.Query(ctx, req)
+	if e, ok := errors.AsType[*duckext.QueryError](err); ok {
+		err = b.blame(ctx, w, e)
+	}
 	if err != nil {
 		return nil, queryError(err)
 	}
 	rows := &queryable.Rows{
 		Answer:    queryable.Answer{Epoch: res.Epoch, Positions: b.leased.positions(res.Epoch)},
-		Truncated: func() bool { return res.Truncated || glimpse.Load() },
+		Truncated: func() bool { return res.Truncated || w.part.Load() },
 	}
 	for _, c := range res.Columns {
 		t, err := sqltype.Parse(c.Type)
@@ -75,6 +77,9 @@ func (b backend) ask(ctx context.Context, r queryable.QueryRequest) (*queryable.
 
 // queryError turns the end of a query into the client's error.
 func queryError(err error) error {
+	if e, ok := errors.AsType[*queryable.Error](err); ok {
+		return e
+	}
 	if e, ok := errors.AsType[*duckext.QueryError](err); ok {
 		codes := map[string]queryable.Code{
 			duckext.CodeSyntax: queryable.BadRequest, duckext.CodeRefused: queryable.Forbidden, duckext.CodeFailed: queryable.BadRequest,

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -30,8 +29,7 @@ func (a *Appliance) Lease(ctx context.Context, refs []duckext.Ref) (duckext.Leas
 		return nil, err
 	}
 	a.leased.note(sn)
-	l := &lease{a: a, sn: sn, cat: sn.Catalog(), tables: map[string]scanner{}}
-	l.glimpse, _ = ctx.Value(glimpseKey{}).(*atomic.Bool)
+	l := &lease{a: a, sn: sn, cat: sn.Catalog(), tables: map[string]scanner{}, witness: witnessOf(ctx)}
 	for _, r := range refs {
 		if err := l.add(ctx, r, nil); err != nil {
 			l.Release()
@@ -45,14 +43,13 @@ func (a *Appliance) Lease(ctx context.Context, refs []duckext.Ref) (duckext.Leas
 type scanner func(context.Context, duckext.ScanSpec) (array.RecordReader, error)
 
 type lease struct {
-	a      *Appliance
-	sn     *state.Snapshot
-	cat    *state.Catalog
-	views  []duckext.ViewDef
-	tables map[string]scanner
-	opened []*checkpoint.Table
-
-	glimpse *atomic.Bool // see glimpseKey; nil when nobody asks
+	a       *Appliance
+	sn      *state.Snapshot
+	cat     *state.Catalog
+	views   []duckext.ViewDef
+	tables  map[string]scanner
+	opened  []*checkpoint.Table
+	witness *witness
 }
 
 func (l *lease) Epoch() uint64            { return l.sn.Epoch() }
@@ -90,6 +87,7 @@ func (l *lease) add(ctx context.Context, r duckext.Ref, above []string) error {
 		return l.past(r)
 	}
 	if v, ok := l.cat.View(r.Name); ok {
+		l.witness.read(v)
 		l.live(r.As, v)
 		return nil
 	}

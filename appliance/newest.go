@@ -13,10 +13,6 @@ import (
 	"weir/state/sqltype"
 )
 
-// glimpseKey is the key of a query's context under which it keeps whether it was
-// shown a part of a source: an *atomic.Bool. Its answer is then marked as not whole.
-type glimpseKey struct{}
-
 // newest is a source as a query sees it: its newest records, read at the first
 // scan, the same for all scans of the query.
 type newest struct {
@@ -35,8 +31,8 @@ func (n *newest) scan(ctx context.Context, s duckext.ScanSpec) (array.RecordRead
 	if n.rec == nil && n.err == nil {
 		var more bool
 		n.rec, more, n.err = n.l.a.pipeline.Newest(ctx, n.src, n.columns, newestRecords)
-		if more && n.l.glimpse != nil {
-			n.l.glimpse.Store(true)
+		if more {
+			n.l.witness.part.Store(true)
 		}
 	}
 	if n.err != nil {

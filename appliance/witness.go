@@ -1,0 +1,109 @@
+package appliance
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"weir/duckext"
+	"weir/queryable"
+	"weir/state"
+)
+
+// A witness travels with a query's context and keeps what its lease saw.
+type witness struct {
+	part atomic.Bool // of a source was shown: the answer is not whole
+
+	mu    sync.Mutex
+	views []*state.View // materialized, read as they are now
+}
+
+type witnessKey struct{}
+
+// withWitness gives a query a witness.
+func withWitness(ctx context.Context) (context.Context, *witness) {
+	w := new(witness)
+	return context.WithValue(ctx, witnessKey{}, w), w
+}
+
+// witnessOf is the witness of a context, one that nobody asks if it has none.
+func witnessOf(ctx context.Context) *witness {
+	if w, ok := ctx.Value(witnessKey{}).(*witness); ok {
+		return w
+	}
+	return new(witness)
+}
+
+func (w *witness) read(v *state.View) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.views = append(w.views, v)
+}
+
+// blame adds to a query's failure the first group of the views it read whose own
+// result fails with the same message. DuckDB's message does not name it: it knows
+// an expression, not a group. Both may be at fault, the query and the group, so the
+// message claims no more than that the group is in error.
+func (b backend) blame(ctx context.Context, w *witness, e *duckext.QueryError) error {
+	if e.Code != duckext.CodeFailed {
+		return e
+	}
+	w.mu.Lock()
+	views := w.views
+	w.mu.Unlock()
+	for _, v := range views {
+		if len(computed(&v.Plan)) == 0 && v.Plan.Visible == "" {
+			continue
+		}
+		key, why, err := b.failingGroup(ctx, v, e.Message)
+		if err == nil && why != "" {
+			return queryable.Errorf(queryable.BadRequest, "%s; so does the group %s of view %s, which is in error", e.Message, key, v.Plan.Name)
+		}
+	}
+	return e
+}
+
+// failingGroup finds the first group of a view whose results fail as a message
+// says.
+func (b backend) failingGroup(ctx context.Context, v *state.View, message string) (key, why string, err error) {
+	sn, err := b.snapshot()
+	if err != nil {
+		return "", "", err
+	}
+	defer sn.Close()
+	in, err := sn.Scan(ctx, state.ScanRequest{View: v.ID, Mem: memory.DefaultAllocator})
+	if err != nil {
+		return "", "", err
+	}
+	defer in.Release()
+	keys := make([]int, len(v.Plan.Keys)) // they come first
+	for i := range keys {
+		keys[i] = i
+	}
+	for in.Next() {
+		rec := in.RecordBatch()
+		plain := array.NewRecordBatch(arrow.NewSchema(rec.Schema().Fields(), nil), rec.Columns(), rec.NumRows())
+		_, fs, err := b.finals.results(ctx, v, plain)
+		if err != nil {
+			plain.Release()
+			return "", "", err
+		}
+		for i, text := range fs.Errors {
+			if text != "" && strings.Contains(message, text) {
+				key, why = keyText(&v.Plan, rec, keys, i), text
+				break
+			}
+		}
+		fs.Release()
+		plain.Release()
+		if why != "" {
+			return key, why, nil
+		}
+	}
+	return "", "", in.Err()
+}
