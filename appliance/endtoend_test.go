@@ -84,7 +84,9 @@ func TestDifferentialOverKafka(t *testing.T) {
 		if res := b.query("SELECT * FROM " + name); int64(len(res.Rows)) != got.NumRows() {
 			t.Errorf("SQL has %d rows, the scan %d: %s", len(res.Rows), got.NumRows(), g.sql)
 		}
-		b.verified(name)
+		if b.verified(name); t.Failed() {
+			t.Fatal(g.sql)
+		}
 	}
 }
 

@@ -287,8 +287,8 @@ func (c *comparison) expected(ctx context.Context, source string, v *plan.View, 
 // WHERE, arguments and other keys see each record's own form.
 func canonical(v *plan.View, cols []sqltype.Field, rec arrow.RecordBatch) (arrow.RecordBatch, error) {
 	arrays := slices.Clone(rec.Columns())
-	for _, k := range v.Keys {
-		if codec.KeyExact(k.Type) || mentions(v.Partial, k.Expr) > 1 {
+	for n, k := range v.Keys {
+		if codec.KeyExact(k.Type) || readElsewhere(v, n, k.Expr) {
 			continue
 		}
 		e := strings.TrimPrefix(k.Expr, plan.InputRelation+".")
@@ -308,9 +308,23 @@ func canonical(v *plan.View, cols []sqltype.Field, rec arrow.RecordBatch) (arrow
 	return array.NewRecordBatch(rec.Schema(), arrays, rec.NumRows()), nil
 }
 
-// mentions counts how often a statement reads a column.
-func mentions(sql, column string) int {
-	return len(regexp.MustCompile(regexp.QuoteMeta(column)+`(?:[^\pL\pN_]|$)`).FindAllString(sql, -1))
+// readElsewhere says whether a view reads the column of its n-th key as something
+// else, too: in another key, in an aggregate, or in WHERE. (The key's own
+// expression in the partial statement may name it several times.)
+func readElsewhere(v *plan.View, n int, column string) bool {
+	names := regexp.MustCompile(regexp.QuoteMeta(column) + `(?:[^\pL\pN_]|$)`)
+	for i, k := range v.Keys {
+		if i != n && names.MatchString(k.Expr) {
+			return true
+		}
+	}
+	for _, a := range v.Accs {
+		if names.MatchString(a.Partial) {
+			return true
+		}
+	}
+	_, where, _ := strings.Cut(v.Partial, " FROM "+plan.InputRelation+" WHERE ")
+	return names.MatchString(where)
 }
 
 func canonicalColumn(t sqltype.Type, a arrow.Array) (arrow.Array, error) {
