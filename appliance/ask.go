@@ -127,6 +127,9 @@ func (l *leased) note(sn *state.Snapshot) {
 	for i := range cat.Sources {
 		all = append(all, positions(sn.Positions(cat.Sources[i].Cursor))...)
 	}
+	for i := range cat.Views { // one that still reads old records stands lower
+		all = append(all, positions(sn.Positions(cat.Views[i].Cursor))...)
+	}
 	l.at[sn.Epoch()] = all
 	l.order = append(l.order, sn.Epoch())
 	if len(l.order) > leasesKept {
