@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"weir/appliance/devbroker"
+	"weir/internal/recordbatch"
 	"weir/queryable"
 )
 
@@ -110,7 +112,7 @@ func (b *bed) scan(name string) arrow.RecordBatch {
 	if len(parts) == 0 {
 		return emptyOf(rows.Records.Schema())
 	}
-	all, err := join(parts)
+	all, err := recordbatch.Concat(parts, memory.DefaultAllocator)
 	if err != nil {
 		b.t.Fatal(err)
 	}

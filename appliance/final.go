@@ -14,6 +14,7 @@ import (
 
 	"weir/checkpoint"
 	"weir/duckext"
+	"weir/internal/recordbatch"
 	"weir/state/plan"
 	"weir/state/sqltype"
 )
@@ -146,7 +147,7 @@ func (f *final) Finalize(ctx context.Context, rows arrow.RecordBatch) (checkpoin
 	if err := halve(0, rows.NumRows()); err != nil {
 		return checkpoint.Finals{}, err
 	}
-	all, err := join(parts)
+	all, err := recordbatch.Concat(parts, memory.DefaultAllocator)
 	if err != nil {
 		return checkpoint.Finals{}, err
 	}
@@ -175,31 +176,4 @@ func (f *final) nulls() arrow.RecordBatch {
 		defer cols[i].Release()
 	}
 	return array.NewRecordBatch(arrow.NewSchema(af, nil), cols, 1)
-}
-
-// join puts batches of one schema end to end.
-func join(parts []arrow.RecordBatch) (arrow.RecordBatch, error) {
-	if len(parts) == 1 {
-		parts[0].Retain()
-		return parts[0], nil
-	}
-	schema := parts[0].Schema()
-	cols := make([]arrow.Array, schema.NumFields())
-	var n int64
-	for _, p := range parts {
-		n += p.NumRows()
-	}
-	for i := range cols {
-		chunks := make([]arrow.Array, len(parts))
-		for j, p := range parts {
-			chunks[j] = p.Column(i)
-		}
-		c, err := array.Concatenate(chunks, memory.DefaultAllocator)
-		if err != nil {
-			return nil, fmt.Errorf("join results: %w", err)
-		}
-		defer c.Release()
-		cols[i] = c
-	}
-	return array.NewRecordBatch(schema, cols, n), nil
 }

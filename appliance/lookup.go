@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"weir/internal/recordbatch"
 	"weir/queryable"
 	"weir/state"
 	"weir/state/sqltype"
@@ -103,7 +104,7 @@ func (b backend) present(ctx context.Context, v *state.View, r queryable.LookupR
 		g.Batch = bld.NewRecordBatch()
 		return nil
 	}
-	rows, err := join(found)
+	rows, err := recordbatch.Concat(found, memory.DefaultAllocator)
 	if err != nil {
 		return err
 	}
@@ -195,7 +196,7 @@ func filter(rec arrow.RecordBatch, runs [][2]int64) (arrow.RecordBatch, error) {
 		parts[i] = rec.NewSlice(r[0], r[1])
 		defer parts[i].Release()
 	}
-	out, err := join(parts)
+	out, err := recordbatch.Concat(parts, memory.DefaultAllocator)
 	if err != nil {
 		return nil, fmt.Errorf("keep visible groups: %w", err)
 	}

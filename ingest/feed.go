@@ -166,7 +166,7 @@ func (f *feed) lane(src *state.Source, cursor state.CursorID, views []*view, upT
 func wanted(views []*view) []sqltype.Field {
 	var cols []sqltype.Field
 	for _, v := range views {
-		for _, c := range inputColumns(v.plan) {
+		for _, c := range v.plan.Inputs {
 			if !slices.ContainsFunc(cols, func(h sqltype.Field) bool { return h.Name == c.Name }) {
 				cols = append(cols, c)
 			}

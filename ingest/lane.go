@@ -14,6 +14,7 @@ import (
 
 	"weir/ingest/decode"
 	"weir/ingest/kafka"
+	"weir/internal/recordbatch"
 	"weir/state"
 	"weir/state/sqltype"
 )
@@ -366,6 +367,6 @@ func (l *lane) partial(ctx context.Context, v *view, b *batch) (arrow.RecordBatc
 		return nil, outcome{}, err
 	}
 	defer o.release()
-	rows, err := concat(o.partials, l.p.o.Mem)
+	rows, err := recordbatch.Concat(o.partials, l.p.o.Mem)
 	return rows, o, err
 }

@@ -8,24 +8,14 @@ import (
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"weir/ingest/decode"
+	"weir/internal/recordbatch"
 	"weir/state"
 	"weir/state/plan"
 	"weir/state/sqltype"
 )
-
-// inputColumns are the columns that a view's partial statement is given. A
-// statement that reads none, such as a plain count(*), is given one all the
-// same, because a relation has at least one column.
-func inputColumns(p *plan.View) []sqltype.Field {
-	if len(p.Inputs) > 0 {
-		return p.Inputs
-	}
-	return []sqltype.Field{{Name: "kafka_partition", Type: sqltype.Type{ID: sqltype.Integer}}}
-}
 
 // view is a view as a lane runs it. One goroutine uses it at a time.
 type view struct {
@@ -62,7 +52,7 @@ func newView(ctx context.Context, v *state.View, eval Evaluator) (*view, error) 
 func newPrograms(ctx context.Context, v *plan.View, eval Evaluator) (*programs, error) {
 	p := &programs{plan: v, eval: eval}
 	var err error
-	p.partial, err = eval.Prepare(ctx, v.Partial, plan.Relation{Name: plan.InputRelation, Columns: inputColumns(v)}, v.StateColumns())
+	p.partial, err = eval.Prepare(ctx, v.Partial, plan.Relation{Name: plan.InputRelation, Columns: v.Inputs}, v.StateColumns())
 	if err != nil {
 		return nil, fmt.Errorf("view %s: prepare partial statement: %w", v.Name, err)
 	}
@@ -119,7 +109,7 @@ func (o *outcome) release() {
 // column which the view reads are refused first; those that the statement
 // refuses are found by halving what is left until the rest passes.
 func (v *view) evaluate(ctx context.Context, with *programs, b *batch, mem memory.Allocator) (o outcome, err error) {
-	cols := inputColumns(v.plan)
+	cols := v.plan.Inputs
 	in := b.project(cols)
 	defer func() { in.Release() }()
 	r := run{v: v, with: with, b: b, o: &o}
@@ -187,7 +177,7 @@ func without(in arrow.RecordBatch, drop map[int]*decode.Error, index *[]int, mem
 	if len(parts) == 0 {
 		return in.NewSlice(0, 0), nil
 	}
-	return concat(parts, mem)
+	return recordbatch.Concat(parts, mem)
 }
 
 // run is the evaluation of one batch.
@@ -285,7 +275,7 @@ func (p *programs) blame(ctx context.Context, in arrow.RecordBatch, row int64, w
 }
 
 func (p *programs) prepareBlames(ctx context.Context) error {
-	rel := plan.Relation{Name: plan.InputRelation, Columns: inputColumns(p.plan)}
+	rel := plan.Relation{Name: plan.InputRelation, Columns: p.plan.Inputs}
 	add := func(column, expr string, t sqltype.Type) error {
 		q, err := p.eval.Prepare(ctx, "SELECT "+expr+" AS x FROM "+plan.InputRelation, rel, []sqltype.Field{{Name: "x", Type: t}})
 		if err != nil {
@@ -305,35 +295,4 @@ func (p *programs) prepareBlames(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// concat gives the rows of some batches of one schema as the parts of a Fold:
-// one batch when there is one, else a copy that holds them all.
-func concat(parts []arrow.RecordBatch, mem memory.Allocator) (arrow.RecordBatch, error) {
-	switch len(parts) {
-	case 0:
-		return nil, nil
-	case 1:
-		parts[0].Retain()
-		return parts[0], nil
-	}
-	schema := parts[0].Schema()
-	cols := make([]arrow.Array, schema.NumFields())
-	var rows int64
-	for _, p := range parts {
-		rows += p.NumRows()
-	}
-	for i := range cols {
-		chunks := make([]arrow.Array, len(parts))
-		for j, p := range parts {
-			chunks[j] = p.Column(i)
-		}
-		col, err := array.Concatenate(chunks, mem)
-		if err != nil {
-			return nil, fmt.Errorf("join partial results: %w", err)
-		}
-		defer col.Release()
-		cols[i] = col
-	}
-	return array.NewRecordBatch(schema, cols, rows), nil
 }
