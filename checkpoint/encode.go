@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -83,6 +84,14 @@ func (m *Manifest) check() error {
 	for _, f := range m.files() {
 		if !filepath.IsLocal(filepath.FromSlash(f.Name)) || f.Bytes < 0 || f.Rows < 0 || f.Tail.Offset < 0 || f.Tail.Length < 0 || f.Tail.end() != f.Bytes {
 			return fmt.Errorf("file %q of %d bytes with its tail at %d+%d", f.Name, f.Bytes, f.Tail.Offset, f.Tail.Length)
+		}
+	}
+	for _, q := range m.Quarantine.Sources {
+		if !slices.ContainsFunc(m.Sources, func(s Source) bool { return s.ID == q.Source }) {
+			return fmt.Errorf("quarantine of source %d, which is not there", q.Source)
+		}
+		if _, err := spansTo(q.Passed); err != nil {
+			return err
 		}
 	}
 	cursors := map[uint32]bool{}

@@ -117,6 +117,15 @@ type QuarantineCount struct {
 	Total  int64            `json:"total"`
 	Kept   int64            `json:"kept"`
 	ByView map[uint32]int64 `json:"by_view"`
+	// Passed is what views that were dropped had read beyond the source's
+	// cursor: its records that did not decode are among those counted here.
+	Passed []Span `json:"passed,omitempty"`
+}
+
+// A Span is the offsets of a partition from From up to, not including, Next.
+type Span struct {
+	Position
+	From int64 `json:"from"`
 }
 
 // View finds a view by name, upper and lower case being the same.

@@ -49,6 +49,24 @@ func positionsTo(ps []Position) ([]state.Position, error) {
 	return out, nil
 }
 
+func spansOf(spans []state.Span) (out []Span) {
+	for _, s := range spans {
+		out = append(out, Span{Position: positionsOf([]state.Position{s.Position})[0], From: s.From})
+	}
+	return out
+}
+
+func spansTo(spans []Span) (out []state.Span, err error) {
+	for _, s := range spans {
+		p, err := s.Position.state()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, state.Span{Position: p, From: s.From})
+	}
+	return out, nil
+}
+
 // dirName is the directory of checkpoint id.
 func dirName(id uint64) string { return fmt.Sprintf("%08d", id) }
 

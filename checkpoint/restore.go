@@ -101,6 +101,10 @@ func (c *Checkpoint) dump(ctx context.Context) (_ state.Dump, done func(), err e
 		for v, k := range q.ByView {
 			n.ByView[state.ViewID(v)] = k
 		}
+		i := slices.IndexFunc(d.Sources, func(s state.Source) bool { return uint32(s.ID) == q.Source })
+		if d.Sources[i].Passed, err = spansTo(q.Passed); err != nil {
+			return d, nil, err
+		}
 		d.RefusedCounts[state.SourceID(q.Source)] = n
 	}
 	if d.Refused, err = c.Refused(ctx); err != nil {

@@ -154,6 +154,7 @@ func TestRestore(t *testing.T) {
 	if err := s.Drop("dropped"); err != nil {
 		t.Fatal(err)
 	}
+	readAhead(t, s, 80)
 	want := content(t, s)
 
 	sn, err := s.Snapshot()
@@ -196,6 +197,37 @@ func TestRestore(t *testing.T) {
 	}
 	if id, err := restored.CreateView("CREATE again", revenueNamed("again"), false, nil); err != nil || id <= 4 {
 		t.Errorf("a new view got id %d, %v", id, err)
+	}
+}
+
+// readAhead creates a view with a cursor of its own, has it read up to next, and
+// drops it: what it had refused stays in the quarantine.
+func readAhead(t *testing.T, s *state.Store, next int64) {
+	t.Helper()
+	p := revenueNamed("ahead")
+	id, err := s.CreateView("CREATE ahead", p, true, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _ := s.Catalog().ViewByID(id)
+	at := func(next int64) []state.Position {
+		return []state.Position{{Topic: "orders", TopicID: [16]byte{9}, Next: next}}
+	}
+	if err := s.Start(v.Cursor, at(0)); err != nil {
+		t.Fatal(err)
+	}
+	f := state.Fold{
+		Cursor: v.Cursor, Positions: at(next), Partials: []state.Partial{{View: id}},
+		Refused: []state.Refused{{Source: v.Source, Topic: "orders", Offset: 59, Reason: "no JSON"}},
+	}
+	if err := s.Fold(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Drop("ahead"); err != nil {
+		t.Fatal(err)
+	}
+	if src, _ := s.Catalog().Source("orders"); len(src.Passed) != 1 {
+		t.Fatalf("passed: %+v", src.Passed)
 	}
 }
 

@@ -165,7 +165,7 @@ func (w *writer) manifest(id uint64) *Manifest {
 		cursor(s.Cursor)
 		m.Sources = append(m.Sources, Source{ID: uint32(s.ID), Name: s.Name, SQL: s.SQL, Columns: s.Columns, Options: s.Options, Cursor: uint32(s.Cursor)})
 		n := w.snap.RefusedCount(s.ID)
-		q := QuarantineCount{Source: uint32(s.ID), Total: n.Total, Kept: n.Kept, ByView: map[uint32]int64{}}
+		q := QuarantineCount{Source: uint32(s.ID), Total: n.Total, Kept: n.Kept, ByView: map[uint32]int64{}, Passed: spansOf(s.Passed)}
 		for v, k := range n.ByView {
 			q.ByView[uint32(v)] = k
 		}

@@ -27,6 +27,9 @@ type Source struct {
 	Columns []sqltype.Field   `json:"columns"`
 	Options map[string]string `json:"options"`
 	Cursor  CursorID          `json:"cursor"`
+	// Passed is what views that were dropped had read beyond the shared cursor.
+	// What is refused there stands in the quarantine already.
+	Passed []Span `json:"passed,omitempty"`
 }
 
 // A View is a materialized view. Cursor is its source's, or one of its own

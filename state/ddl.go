@@ -275,6 +275,7 @@ func (s *Store) dropView(next *Catalog, v View) func(*pebble.Batch) error {
 	var own CursorID
 	if src, _ := next.SourceByID(v.Source); src.Cursor != v.Cursor {
 		own = v.Cursor
+		src.Passed = passedBy(src.Passed, v.First, s.cursors[own], s.cursors[src.Cursor]) // next is a copy
 		delete(s.cursors, own)
 	}
 	return func(b *pebble.Batch) error {

@@ -108,31 +108,6 @@ func (s *Store) fold(f *Fold, encoded []*keyed) (full bool, err error) {
 	return s.shrink(), nil
 }
 
-// news are the refused records of a fold that do not stand in the quarantine
-// yet. A record that was refused for all views comes again when another cursor
-// of its source reads it: the first to pass it has it quarantined.
-func (s *Store) news(f *Fold) []Refused {
-	return slices.DeleteFunc(f.Refused, func(r Refused) bool {
-		if r.View != 0 {
-			return false
-		}
-		passed := func(c CursorID, first []Position) bool {
-			if c == f.Cursor || s.cursors[c] == nil {
-				return false
-			}
-			at, ok := s.cursors[c].at[partition{r.Topic, r.Partition}]
-			later := slices.ContainsFunc(first, func(p Position) bool {
-				return p.Topic == r.Topic && p.Partition == r.Partition && p.Next > r.Offset
-			})
-			return ok && at.Next > r.Offset && !later
-		}
-		if src, ok := s.cat.SourceByID(r.Source); ok && passed(src.Cursor, nil) {
-			return true
-		}
-		return slices.ContainsFunc(s.cat.Views, func(v View) bool { return v.Source == r.Source && passed(v.Cursor, v.First) })
-	})
-}
-
 // check refuses a fold that does not fit the catalogue or the positions.
 func (s *Store) check(f *Fold) error {
 	cur := s.cursors[f.Cursor]

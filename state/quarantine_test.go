@@ -11,7 +11,8 @@ import (
 // A record that is refused for all views comes again with each cursor that
 // reads it, and stands in the quarantine once: none is lost, none is doubled.
 func TestRefusedOnce(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem(), Options{})
+	fs := vfs.NewMem()
+	s := mustOpen(t, fs, Options{})
 	shared := withViews(t, s, "by_id")
 	src, _ := s.Catalog().Source("orders")
 	first, _ := s.Catalog().View("by_id")
@@ -43,6 +44,23 @@ func TestRefusedOnce(t *testing.T) {
 	fold(shared, first, 36, 12, 25, 35)
 	fold(old.Cursor, old, 50, 25, 35, 45)
 
+	gone := createView(t, s, "by_id4", true) // is ahead of the others in partition 1, and goes
+	do(t, s.Start(gone.Cursor, at(30)))
+	gone, _ = s.Catalog().View("by_id4")
+	fold(gone.Cursor, gone, 60, 35, 45, 55)
+	do(t, s.Drop("by_id4"))
+	do(t, s.Close())
+	s = mustOpen(t, fs, Options{}) // what it had read is remembered
+	fold(old.Cursor, old, 55)
+	fold(shared, first, 58, 45, 55)
+	fold(old.Cursor, old, 70, 55, 65)
+	fold(shared, first, 70, 65)
+	createView(t, s, "by_id5", true)
+	do(t, s.Drop("by_id5"))
+	if src, _ := s.Catalog().Source("orders"); len(src.Passed) != 0 {
+		t.Errorf("the source has passed what its dropped views had, and still remembers it: %v", src.Passed)
+	}
+
 	_, err := s.Commit(t.Context())
 	do(t, err)
 	sn, err := s.Snapshot()
@@ -55,11 +73,11 @@ func TestRefusedOnce(t *testing.T) {
 	for _, r := range kept {
 		got = append(got, fmt.Sprintf("%d@%d", r.View, r.Offset))
 	}
-	want := fmt.Sprintf("0@3 0@7 %d@5 0@12 0@35 0@25 0@45", old.ID)
+	want := fmt.Sprintf("0@3 0@7 %d@5 0@12 0@35 0@25 0@45 0@55 0@65", old.ID)
 	if text := strings.Join(got, " "); text != want {
 		t.Errorf("quarantined %s, want %s", text, want)
 	}
-	if n := sn.RefusedCount(src.ID); n.Total != 7 || n.ByView[0] != 6 {
+	if n := sn.RefusedCount(src.ID); n.Total != 9 || n.ByView[0] != 8 {
 		t.Errorf("%+v", n)
 	}
 }
