@@ -191,11 +191,11 @@ func freshness(ctx context.Context, c *config) error {
 // beside runs phases one after the other while events come in.
 func (b *bed) beside(ctx context.Context, name string, phases []phase) error {
 	report(name+"_full_rate", b.full, "events/s")
-	l, err := newLoad(b.broker, "events", b.rate())
+	l, err := newLoad(ctx, b.broker, "events", b.rate())
 	if err != nil {
 		return err
 	}
-	defer l.p.Close()
+	defer l.tape.client.Close()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	seen := &commits{p: b.process, l: l}

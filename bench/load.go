@@ -3,15 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"weir/appliance/devbroker"
 )
@@ -21,11 +17,9 @@ const partitions = 4
 // load writes events at a fixed rate, as the clock says and not as the broker
 // keeps up.
 type load struct {
-	p      *devbroker.Producer
-	topic  string
-	rate   float64
-	sent   atomic.Int64
-	failed atomic.Pointer[error]
+	tape *tape
+	rate float64
+	sent atomic.Int64
 
 	mu    sync.Mutex
 	marks [partitions][]mark // by offset
@@ -37,54 +31,47 @@ type mark struct {
 	at     time.Time
 }
 
-func newLoad(b *devbroker.Broker, topic string, rate float64) (*load, error) {
-	p, err := devbroker.NewProducer(devbroker.ProducerOptions{
-		Brokers: []string{b.Addr()}, Manual: true,
-		Client: []kgo.Opt{kgo.ProducerLinger(5 * time.Millisecond), kgo.MaxBufferedRecords(1 << 18)},
-	})
+func newLoad(ctx context.Context, b *devbroker.Broker, topic string, rate float64) (*load, error) {
+	t, err := newTape(ctx, b.Addr(), topic)
 	if err != nil {
 		return nil, err
 	}
-	return &load{p: p, topic: topic, rate: rate}, nil
+	return &load{tape: t, rate: rate}, nil
 }
 
 // run writes until the context ends.
 func (l *load) run(ctx context.Context) error {
-	rng := rand.New(rand.NewPCG(3, 4))
 	start := time.Now()
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for n := 0; ; {
 		select {
 		case <-ctx.Done():
-			return l.p.Flush(context.WithoutCancel(ctx))
+			return nil
 		case <-tick.C:
 		}
-		now := time.Now()
-		due := int(now.Sub(start).Seconds() * l.rate)
-		for first := n; n < due; n++ {
-			r := &devbroker.Record{Topic: l.topic, Partition: int32(n % partitions), Value: event(rng, n, start), Timestamp: now}
-			marked := n < first+partitions
-			l.p.Post(ctx, r, func(err error) { l.written(r, marked, err) })
+		for {
+			now := time.Now()
+			due := int(now.Sub(start).Seconds()*l.rate)/batchEvents - n
+			if due <= 0 || ctx.Err() != nil {
+				break
+			}
+			offsets, err := l.tape.write(ctx, n, due, now)
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			l.sent.Add(int64(len(offsets)) * batchEvents)
+			l.mu.Lock()
+			for i, o := range offsets {
+				p := (n + i) % partitions
+				l.marks[p] = append(l.marks[p], mark{o, now})
+			}
+			l.mu.Unlock()
+			n += len(offsets)
 		}
-		if err := l.failed.Load(); err != nil {
-			return *err
-		}
-	}
-}
-
-func (l *load) written(r *devbroker.Record, marked bool, err error) {
-	if err != nil {
-		if !errors.Is(err, context.Canceled) {
-			l.failed.Store(&err)
-		}
-		return
-	}
-	l.sent.Add(1)
-	if marked {
-		l.mu.Lock()
-		l.marks[r.Partition] = append(l.marks[r.Partition], mark{r.Offset, r.Timestamp})
-		l.mu.Unlock()
 	}
 }
 
