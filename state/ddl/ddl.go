@@ -83,10 +83,10 @@ type Drop struct {
 	IfExists bool
 }
 
-// Show is SHOW SOURCES | VIEWS | CHECKPOINTS.
+// Show is SHOW SOURCES | VIEWS | CHECKPOINTS | SAVEPOINTS.
 type Show struct {
 	Span
-	What string // "SOURCES", "VIEWS" or "CHECKPOINTS"
+	What string // "SOURCES", "VIEWS", "CHECKPOINTS" or "SAVEPOINTS"
 }
 
 // Verify is VERIFY VIEW name.
@@ -97,6 +97,21 @@ type Verify struct {
 
 // Checkpoint is CHECKPOINT.
 type Checkpoint struct{ Span }
+
+// CreateSavepoint is CREATE SAVEPOINT [IF NOT EXISTS] 'name'. The name is a
+// string: it compares by its bytes, and may be anything that a line can hold.
+type CreateSavepoint struct {
+	Span
+	Name        Name
+	IfNotExists bool
+}
+
+// DropSavepoint is DROP SAVEPOINT [IF EXISTS] 'name'.
+type DropSavepoint struct {
+	Span
+	Name     Name
+	IfExists bool
+}
 
 // Query is any other statement; DuckDB judges it.
 type Query struct{ Span }

@@ -62,6 +62,10 @@ func print(s Statement) string {
 		fmt.Fprintf(&b, "verify %q\n", s.Name.Text)
 	case *Checkpoint:
 		b.WriteString("checkpoint\n")
+	case *CreateSavepoint:
+		fmt.Fprintf(&b, "savepoint %q if-not-exists=%v\n", s.Name.Text, s.IfNotExists)
+	case *DropSavepoint:
+		fmt.Fprintf(&b, "drop savepoint %q if-exists=%v\n", s.Name.Text, s.IfExists)
 	case *Query:
 		fmt.Fprintf(&b, "query <%s>\n", s.Text())
 	}

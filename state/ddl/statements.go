@@ -28,9 +28,12 @@ func (p *parser) create(start int) (Statement, error) {
 		return nil, p.errorAt(p.tok.start, "CREATE "+strings.ToUpper(p.tok.value)+" is not supported: there are no sessions",
 			"use CREATE VIEW name AS SELECT ...")
 	case p.ahead("SAVEPOINT"):
-		return nil, p.errorAt(p.tok.start, "CREATE SAVEPOINT is not supported yet", "use CHECKPOINT")
+		if replace {
+			return nil, p.errorAt(start, "CREATE OR REPLACE SAVEPOINT is not supported: it would throw the old one away", "use DROP SAVEPOINT, then CREATE SAVEPOINT")
+		}
+		return p.createSavepoint(start)
 	}
-	return nil, p.unexpected("expected SOURCE, MATERIALIZED VIEW or VIEW after CREATE",
+	return nil, p.unexpected("expected SOURCE, MATERIALIZED VIEW, VIEW or SAVEPOINT after CREATE",
 		"tables come from Kafka: use CREATE SOURCE name (columns) WITH (connector = 'kafka', topic = '...')")
 }
 
@@ -123,6 +126,9 @@ func (p *parser) drop(start int) (Statement, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.ahead("SAVEPOINT") {
+		return p.dropSavepoint(start)
+	}
 	for _, k := range []Kind{MaterializedView, View, Source} {
 		ok, err := p.accept(strings.Fields(string(k))...)
 		if err != nil {
@@ -134,7 +140,7 @@ func (p *parser) drop(start int) (Statement, error) {
 		}
 	}
 	if d.Kind == "" {
-		return nil, p.unexpected("expected SOURCE, VIEW or MATERIALIZED VIEW after DROP", "the form is "+form)
+		return nil, p.unexpected("expected SOURCE, VIEW, MATERIALIZED VIEW or SAVEPOINT after DROP", "the form is "+form)
 	}
 	if d.IfExists, err = p.accept("IF", "EXISTS"); err != nil {
 		return nil, err
@@ -157,7 +163,7 @@ func (p *parser) show(start int) (Statement, error) {
 	if err := p.advance(); err != nil {
 		return nil, err
 	}
-	what := []string{"SOURCES", "VIEWS", "CHECKPOINTS"}
+	what := []string{"SOURCES", "VIEWS", "CHECKPOINTS", "SAVEPOINTS"}
 	for _, w := range what {
 		if p.ahead(w) {
 			if err := p.advance(); err != nil {
@@ -166,9 +172,6 @@ func (p *parser) show(start int) (Statement, error) {
 			s, err := p.finish(start, "SHOW "+w)
 			return &Show{Span: s, What: w}, err
 		}
-	}
-	if p.ahead("SAVEPOINTS") {
-		return nil, p.errorAt(p.tok.start, "SHOW SAVEPOINTS is not supported yet", "use SHOW CHECKPOINTS")
 	}
 	if p.ahead("MATERIALIZED", "VIEWS") {
 		return nil, p.errorAt(p.tok.start, "SHOW MATERIALIZED VIEWS is not a statement", "use SHOW VIEWS")
