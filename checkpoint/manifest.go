@@ -31,6 +31,7 @@ type Manifest struct {
 	Epoch         uint64     `json:"epoch"`      // of the snapshot
 	Created       time.Time  `json:"created"`
 	Writer        string     `json:"writer"`
+	Savepoint     string     `json:"savepoint,omitempty"` // its name, if it is one: kept until it is dropped
 	Slots         int        `json:"slots"`
 	BasedOn       *BasedOn   `json:"based_on"` // nil when it shares no file
 	NextID        uint32     `json:"next_id"`  // of sources and views: ids are never given again
@@ -40,6 +41,9 @@ type Manifest struct {
 	Views         []View     `json:"views"`
 	Queries       []Query    `json:"queries"`
 	Quarantine    Quarantine `json:"quarantine"`
+	// Edits are the changes that were made to groups other than by records, the
+	// oldest first.
+	Edits []Edit `json:"edits,omitempty"`
 }
 
 // BasedOn is the checkpoint whose files of unchanged views this one shares.
@@ -84,6 +88,7 @@ type View struct {
 	Source       uint32     `json:"source"`
 	Cursor       uint32     `json:"cursor"`
 	CreatedEpoch uint64     `json:"created_epoch"`
+	Edited       string     `json:"edited,omitempty"` // ID of the last Edit of its groups
 	First        []Position `json:"first"`     // where it began to count
 	Positions    []Position `json:"positions"` // those of its cursor
 	Groups       int64      `json:"groups"`
@@ -92,6 +97,37 @@ type View struct {
 	Columns      []Column   `json:"columns"`
 	Plan         plan.View  `json:"plan"`
 	File         File       `json:"file"`
+}
+
+// An Edit is the record of one change that [Transform] or [Merge] made.
+type Edit struct {
+	ID   string      `json:"id"`
+	Kind string      `json:"kind"` // "transform" or "merge"
+	Time time.Time   `json:"time"`
+	SQL  []string    `json:"sql,omitempty"` // the statements, in order
+	From []EditedOne `json:"from"`          // the checkpoints that went in
+	// Views are the views whose groups were changed.
+	Views []EditedView `json:"views"`
+}
+
+// An EditedOne names a checkpoint that went into an edit. SHA256 is of its whole
+// manifest.json.
+type EditedOne struct {
+	Checkpoint uint64 `json:"checkpoint"`
+	Savepoint  string `json:"savepoint,omitempty"`
+	Epoch      uint64 `json:"epoch"`
+	SHA256     string `json:"sha256"`
+}
+
+// An EditedView counts the groups of a view before and after an edit. Before has
+// an entry for each of Edit.From.
+type EditedView struct {
+	View    string  `json:"view"`
+	Before  []int64 `json:"before"`
+	After   int64   `json:"after"`
+	Added   int64   `json:"added"`
+	Removed int64   `json:"removed"`
+	Changed int64   `json:"changed"`
 }
 
 // A Query is one CREATE VIEW.

@@ -91,7 +91,7 @@ func (c *Checkpoint) dump(ctx context.Context) (_ state.Dump, done func(), err e
 		}
 		id := state.ViewID(v.ID)
 		tables[id] = t
-		d.Views = append(d.Views, state.View{ID: id, SQL: v.SQL, Plan: v.Plan, Source: state.SourceID(v.Source), Cursor: state.CursorID(v.Cursor), First: first, CreatedEpoch: v.CreatedEpoch})
+		d.Views = append(d.Views, state.View{ID: id, SQL: v.SQL, Plan: v.Plan, Source: state.SourceID(v.Source), Cursor: state.CursorID(v.Cursor), First: first, CreatedEpoch: v.CreatedEpoch, Edited: v.Edited})
 	}
 	for _, q := range m.Queries {
 		d.Queries = append(d.Queries, state.Query{Name: q.Name, SQL: q.SQL, Select: q.Select, Columns: q.Columns})

@@ -45,6 +45,9 @@ type Options struct {
 	Rest float64
 	// Writer names the program in the manifest, for people.
 	Writer string
+	// Savepoint makes the checkpoint a savepoint of that name: it stays until
+	// [Remove]. See [CheckName]; no other savepoint in the directory may have it.
+	Savepoint string
 }
 
 // Write makes a checkpoint of snap in dir (which is created), under the next
@@ -61,6 +64,16 @@ func Write(ctx context.Context, fsys vfs.FS, dir string, snap Snapshot, fin Fina
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Savepoint != "" {
+		if err := CheckName(o.Savepoint); err != nil {
+			return nil, err
+		}
+		if m, err := FindSavepoint(fsys, dir, o.Savepoint); err == nil {
+			return nil, &Error{Kind: ErrExists, Path: Path(fsys, dir, m.Checkpoint), What: fmt.Sprintf("it is savepoint %q", o.Savepoint), Do: "give another name, or drop that savepoint first"}
+		} else if !errors.Is(err, ErrMissing) {
+			return nil, err
+		}
 	}
 	w := &writer{fs: fsys, dir: dir, snap: snap, fin: fin, o: o}
 	return w.write(ctx)
@@ -151,7 +164,7 @@ func (w *writer) manifest(id uint64) *Manifest {
 	cat := w.snap.Catalog()
 	m := &Manifest{
 		Format: formatName, FormatVersion: FormatVersion,
-		Checkpoint: id, Epoch: w.snap.Epoch(), Created: w.o.Now().UTC().Truncate(time.Microsecond), Writer: w.o.Writer,
+		Checkpoint: id, Epoch: w.snap.Epoch(), Created: w.o.Now().UTC().Truncate(time.Microsecond), Writer: w.o.Writer, Savepoint: w.o.Savepoint,
 		Slots: state.Slots, NextID: cat.NextID, NextCursor: cat.NextCursor,
 		Sources: []Source{}, Cursors: []Cursor{}, Views: []View{}, Queries: []Query{},
 		Quarantine: Quarantine{Sources: []QuarantineCount{}, Columns: quarantineColumns()},
@@ -175,7 +188,7 @@ func (w *writer) manifest(id uint64) *Manifest {
 		cursor(v.Cursor)
 		m.Views = append(m.Views, View{
 			ID: uint32(v.ID), Name: v.Plan.Name, SQL: v.SQL, Fingerprint: v.Plan.Fingerprint,
-			Source: uint32(v.Source), Cursor: uint32(v.Cursor), CreatedEpoch: v.CreatedEpoch,
+			Source: uint32(v.Source), Cursor: uint32(v.Cursor), CreatedEpoch: v.CreatedEpoch, Edited: v.Edited,
 			First: positionsOf(v.First), Positions: positionsOf(w.snap.Positions(v.Cursor)), Plan: v.Plan,
 		})
 	}
@@ -200,7 +213,7 @@ func (w *writer) views(ctx context.Context, m *Manifest) error {
 }
 
 // share links the file of a view that did not change. A view is a function of
-// the records below its positions, so it stands where it stood when it is the
+// the records below its positions, and of its last edit, so it stands where it stood when it is the
 // same view at the same positions with as many records, groups and bytes.
 func (w *writer) share(m *Manifest, v *View) (bool, error) {
 	if w.last == nil {
@@ -208,7 +221,7 @@ func (w *writer) share(m *Manifest, v *View) (bool, error) {
 	}
 	old, ok := w.last.View(v.Name)
 	stats := w.snap.Stats(state.ViewID(v.ID))
-	if !ok || old.ID != v.ID || old.CreatedEpoch != v.CreatedEpoch || old.Fingerprint != v.Fingerprint || old.Cursor != v.Cursor ||
+	if !ok || old.ID != v.ID || old.CreatedEpoch != v.CreatedEpoch || old.Edited != v.Edited || old.Fingerprint != v.Fingerprint || old.Cursor != v.Cursor ||
 		old.Groups != stats.Groups || old.Bytes != stats.Bytes ||
 		!slices.Equal(old.Positions, v.Positions) || w.last.records(old.Cursor) != m.records(v.Cursor) {
 		return false, nil

@@ -43,6 +43,9 @@ type View struct {
 	// First is where the view began to count, per partition.
 	First        []Position `json:"first"`
 	CreatedEpoch uint64     `json:"created_epoch"`
+	// Edited identifies the last edit of the groups by anything but records; ""
+	// when they are a function of the records below the positions.
+	Edited string `json:"edited,omitempty"`
 }
 
 // A Query is a stored SELECT (CREATE VIEW). The store keeps its text only.
