@@ -89,8 +89,8 @@ type View struct {
 	Cursor       uint32     `json:"cursor"`
 	CreatedEpoch uint64     `json:"created_epoch"`
 	Edited       string     `json:"edited,omitempty"` // ID of the last Edit of its groups
-	First        []Position `json:"first"`     // where it began to count
-	Positions    []Position `json:"positions"` // those of its cursor
+	First        []Position `json:"first"`            // where it began to count
+	Positions    []Position `json:"positions"`        // those of its cursor
 	Groups       int64      `json:"groups"`
 	Errors       int64      `json:"errors"` // rows with __error
 	Bytes        int64      `json:"state_bytes"`
