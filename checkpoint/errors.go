@@ -17,6 +17,8 @@ var (
 	ErrMismatch = errors.New("does not fit")
 	// ErrNotEmpty: the directory to restore into holds something.
 	ErrNotEmpty = errors.New("not empty")
+	// ErrExists: a savepoint has that name already.
+	ErrExists = errors.New("already exists")
 )
 
 // An Error names the file, what is wrong with it, and what to do.

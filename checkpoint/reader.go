@@ -156,14 +156,9 @@ func (t *Table) Scan(ctx context.Context, r state.ScanRequest) (array.RecordRead
 	extra(r.Extra.Epoch, epochColumn, sqltype.UBigInt)
 	extra(r.Extra.Error, errorColumn, sqltype.Varchar)
 
-	first, last := t.file.batches(r.FromSlot, r.ToSlot)
-	in, err := t.file.scan(r.Mem, first, last)
+	in, err := t.raw(r.Mem, r.FromSlot, r.ToSlot)
 	if err != nil {
 		return nil, err
-	}
-	if err := sameColumns(in.Schema(), t.View.Columns); err != nil {
-		in.close()
-		return nil, damaged(t.file.path, "%v", err)
 	}
 	s := &scan{ctx: ctx, table: t, in: in, request: r, columns: columns, schema: arrow.NewSchema(fields, nil)}
 	s.refs.Store(1)

@@ -6,6 +6,9 @@ import (
 	"io/fs"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -45,8 +48,9 @@ func List(fsys vfs.FS, dir string) ([]*Manifest, error) {
 func Path(fsys vfs.FS, dir string, id uint64) string { return fsys.PathJoin(dir, dirName(id)) }
 
 // Retain removes all but the newest keep checkpoints of dir (at least one stays)
-// and returns their numbers, newest first. A reader that has a file open goes on reading it.
-// Unreadable ones do not count as kept while a readable one is older.
+// and returns their numbers, newest first. A reader that has a file open goes on
+// reading it. Savepoints do not count and are not removed; what has a manifest
+// that cannot be read may be one, and is left alone, too.
 func Retain(fsys vfs.FS, dir string, keep int) (removed []uint64, err error) {
 	ids, err := numbers(fsys, dir)
 	if err != nil {
@@ -54,18 +58,55 @@ func Retain(fsys vfs.FS, dir string, keep int) (removed []uint64, err error) {
 	}
 	good := 0
 	for _, id := range slices.Backward(ids) {
-		if good < max(1, keep) {
-			if _, err := readManifest(fsys, Path(fsys, dir, id)); err == nil {
-				good++
-			}
+		m, err := readManifest(fsys, Path(fsys, dir, id))
+		switch {
+		case err == nil && m.Savepoint != "", err != nil && (good < max(1, keep) || !errors.Is(err, ErrMissing)):
+			continue
+		case good < max(1, keep):
+			good++
 			continue
 		}
-		if err := atomicfile.Remove(fsys, Path(fsys, dir, id)); err != nil {
+		if err := Remove(fsys, dir, id); err != nil {
 			return removed, err
 		}
 		removed = append(removed, id)
 	}
 	return removed, nil
+}
+
+// Remove removes checkpoint id of dir, savepoint or not. After a crash it is
+// whole or gone; a reader that has a file open goes on reading it. It fails
+// with [ErrMissing] when there is none.
+func Remove(fsys vfs.FS, dir string, id uint64) error {
+	path := Path(fsys, dir, id)
+	if _, err := fsys.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return &Error{Kind: ErrMissing, Path: path, What: "there is no such checkpoint"}
+	}
+	return atomicfile.Remove(fsys, path)
+}
+
+// CheckName says whether a savepoint may have the name: 1 to 200 bytes of UTF-8
+// without control characters.
+func CheckName(name string) error {
+	if name == "" || len(name) > 200 || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return fmt.Errorf("name of a savepoint %q: give 1 to 200 bytes of UTF-8 without control characters", name)
+	}
+	return nil
+}
+
+// FindSavepoint finds a savepoint of dir by its exact name. It fails with
+// [ErrMissing] when there is none among those that can be read.
+func FindSavepoint(fsys vfs.FS, dir, name string) (*Manifest, error) {
+	ids, err := numbers(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range slices.Backward(ids) {
+		if m, err := readManifest(fsys, Path(fsys, dir, id)); err == nil && name != "" && m.Savepoint == name {
+			return m, nil
+		}
+	}
+	return nil, &Error{Kind: ErrMissing, Path: dir, What: fmt.Sprintf("there is no savepoint %q", name), Do: "names are case-sensitive; SHOW SAVEPOINTS lists them"}
 }
 
 // numbers lists the checkpoint directories of dir, whole or not, in order.

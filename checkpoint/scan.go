@@ -21,7 +21,7 @@ type scan struct {
 	refs    atomic.Int64
 	ctx     context.Context // of the Scan, which ends the reader
 	table   *Table
-	in      *batchReader
+	in      rawReader
 	request state.ScanRequest
 	columns []int
 	schema  *arrow.Schema
