@@ -48,6 +48,7 @@ func serve(ctx context.Context, cfg config, out io.Writer, untilCaughtUp bool) e
 	if cfg.token, err = cfg.serveFlags.token(); err != nil {
 		return err
 	}
+	oversubscribe()
 	a, err := openAppliance(ctx, cfg)
 	if err != nil {
 		return err

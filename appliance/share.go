@@ -3,7 +3,6 @@ package appliance
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -27,7 +26,7 @@ type sharing struct {
 
 // newSharing lets half of the processors scan.
 func newSharing(limit int64) *sharing {
-	return &sharing{limit: limit, turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), open: map[string]*sharedScan{}}
+	return &sharing{limit: limit, turns: make(chan struct{}, halfOfProcessors()), open: map[string]*sharedScan{}}
 }
 
 // read reads what key names. Readers of one key at one time share the reader
