@@ -118,7 +118,11 @@ func (w *worker) run(ctx context.Context, q queryMsg, end *endMsg) error {
 	if err != nil {
 		return err
 	}
-	if err := writeJSON(w.control, frameNames, namesMsg{Refs: k.st.refs}); err != nil {
+	refs, err := w.resolved(ctx, k.st.refs)
+	if err != nil {
+		return err
+	}
+	if err := writeJSON(w.control, frameNames, namesMsg{Refs: refs}); err != nil {
 		return err
 	}
 	lease := <-w.leases // always answered, so that none is left for the next query

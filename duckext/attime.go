@@ -22,12 +22,11 @@ func (w *walker) at(clause object, offset int) (*At, error) {
 		}
 		return nil, &refusal{"AT (VERSION => n) needs a checkpoint's number: SHOW CHECKPOINTS lists them", offset}
 	case "TIMESTAMP":
-		if s, ok := value.(string); ok {
-			if t, ok := parseTime(s); ok {
-				return &At{Timestamp: t}, nil
-			}
+		_, args := w.s.arguments(w.s.clause(offset))
+		if len(args) != 1 {
+			return nil, fmt.Errorf("the AT clause at byte %d cannot be read", offset)
 		}
-		return nil, &refusal{"AT (TIMESTAMP => t) needs a time such as '2026-01-31 12:00:00' (UTC)", offset}
+		return w.moment(expr, args[0].value, &refusal{"AT (TIMESTAMP => t) needs a time such as '2026-01-31 12:00:00' (UTC), or an expression without columns such as now() - INTERVAL 1 HOUR", offset})
 	}
 	return nil, &refusal{fmt.Sprintf("AT (%s => …) is not known: use VERSION or TIMESTAMP", unit), offset}
 }
@@ -66,60 +65,31 @@ func parseTime(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// stateAt reads state_at('view', name := 'savepoint'), or version := n.
-func (w *walker) stateAt(o, f object) error {
-	offset := w.location(o)
-	form := &refusal{"state_at takes a view's name and name := 'savepoint' or version := n, as constants", offset}
-	args, _ := f["children"].([]any)
-	var view string
-	var at At
-	for i, a := range args {
-		arg, _ := a.(object)
-		value := constantOf(arg)
-		alias, _ := arg["alias"].(string)
-		text, isText := value.(string)
-		switch {
-		case i == 0 && alias == "" && isText:
-			view = text
-		case i == 1 && strings.EqualFold(alias, "name") && isText:
-			at.Savepoint = text
-		case i == 1 && strings.EqualFold(alias, "version"):
-			n, ok := value.(json.Number)
-			v, err := n.Int64()
-			if !ok || err != nil || v < 1 {
-				return form
-			}
-			at.Version = v
-		default:
-			return form
+// moment is a point in time that an expression over constants gives: known now, or
+// computed each time the statement runs.
+func (w *walker) moment(expr object, text string, otherwise *refusal) (*At, error) {
+	if s, ok := constantOf(expr).(string); ok {
+		t, ok := parseTime(s)
+		if !ok {
+			return nil, otherwise
 		}
+		return &At{Timestamp: t}, nil
 	}
-	if view == "" || len(args) != 2 {
-		return form
+	if err := w.constant(expr, otherwise); err != nil {
+		return nil, err
 	}
-	return w.s.replace(view, &at, offset, o["alias"] == "")
+	return &At{expr: text}, nil
 }
 
-// replace notes that the reference at offset stands for a view as it was. The
-// text from there to the closing parenthesis gives way to the made-up name.
-func (s *statement) replace(name string, at *At, offset int, bare bool) error {
-	as := s.add(Ref{Name: name, At: at, Offset: offset})
-	if offset < 0 {
-		return fmt.Errorf("the place of %s in the statement is not known", name)
+// replace notes that a reference stands for something else than a view as it is.
+// The text from its offset to the end of the parenthesis that opens at open gives
+// way to the made-up name, and to as, which names it for the statement.
+func (s *statement) replace(r Ref, open token, as string) error {
+	end, _ := s.arguments(open)
+	if r.Offset < 0 || end < 0 {
+		return fmt.Errorf("the place of %s in the statement is not known", r.Name)
 	}
-	t := lex(s.sql, offset)
-	for t.kind != 0 && (t.kind != 'p' || s.sql[t.start] != '(') {
-		t = lex(s.sql, t.end)
-	}
-	end := parens(s.sql, t)
-	if end < 0 {
-		return fmt.Errorf("the end of %s in the statement is not known", name)
-	}
-	with := quote(as)
-	if bare {
-		with += " AS " + quote(name)
-	}
-	s.spans = append(s.spans, span{offset, end, with})
+	s.spans = append(s.spans, span{r.Offset, end, quote(s.add(r)) + as})
 	return nil
 }
 

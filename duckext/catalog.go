@@ -3,6 +3,7 @@ package duckext
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -21,21 +22,54 @@ type Catalog interface {
 	Lease(ctx context.Context, refs []Ref) (Lease, error)
 }
 
-// A Ref is one name in a query, each name and time once.
+// A Ref is one name in a query, each use of it once. At most one of At, Diff and
+// History is set; a name alone is the present.
 type Ref struct {
-	Name string `json:"name"`
-	At   *At    `json:"at,omitempty"`
+	Name    string   `json:"name"`
+	At      *At      `json:"at,omitempty"`
+	Diff    *Diff    `json:"diff,omitempty"`
+	History *History `json:"history,omitempty"`
 	// As is what the view that answers this reference must be called: Name itself,
-	// or a name made up where At is given.
+	// or a name made up where it is not the present.
 	As     string `json:"as"`
 	Offset int    `json:"offset"` // of its first use, in bytes
 }
 
-// At is the AT clause of a reference, or a call of state_at. One field is set.
+// At is a point in time: the AT clause of a reference, a call of state_at, an end
+// of state_diff. One field is set.
 type At struct {
 	Version   int64     `json:"version,omitempty"`
 	Timestamp time.Time `json:"timestamp,omitzero"`
 	Savepoint string    `json:"savepoint,omitempty"`
+	Live      bool      `json:"live,omitempty"` // the present; of state_diff alone
+
+	expr string // that Timestamp is to be computed from; "" when it is known
+}
+
+// Diff is a call of state_diff: what changed in a view between two points.
+type Diff struct {
+	From At `json:"from"`
+	To   At `json:"to"`
+}
+
+// History is a call of state_history: one group of a view over all checkpoints.
+type History struct {
+	Key []KeyValue `json:"key"`
+}
+
+// KeyValue is a constant that a key column is asked for with, in the form that
+// look-ups over HTTP take.
+type KeyValue struct {
+	Name string  `json:"name,omitempty"` // of the key column; "" is the one at this place
+	Text *string `json:"text"`           // nil is NULL
+	JSON bool    `json:"json,omitempty"` // Text is a nested value
+
+	expr string // that Text is to be computed from
+}
+
+// same says whether two references are answered by one view.
+func (r Ref) same(o Ref) bool {
+	return strings.EqualFold(r.Name, o.Name) && reflect.DeepEqual(r.At, o.At) && reflect.DeepEqual(r.Diff, o.Diff) && reflect.DeepEqual(r.History, o.History)
 }
 
 // A Lease holds a consistent cut of the data from the time a query is known to

@@ -64,7 +64,7 @@ func inspect(sql string, serialize func(string) ([]byte, error)) (*statement, er
 	}
 	s := &statement{sql: trimStatement(sql)}
 	body := skipExplain(s.sql)
-	text, err := serialize(s.sql[body:])
+	text, err := serialize(askable(s.sql)[body:])
 	if err != nil {
 		return nil, s.parseError(err, body)
 	}
@@ -188,8 +188,8 @@ func (w *walker) visit(o object, ctes []string) error {
 	case "TABLE_FUNCTION":
 		f, _ := o["function"].(object)
 		name, _ := f["function_name"].(string)
-		if strings.EqualFold(name, "state_at") {
-			return w.stateAt(o, f)
+		if known, err := w.past(name, o, f); known {
+			return err
 		}
 		if !tableFunctions[strings.ToLower(name)] {
 			return &refusal{fmt.Sprintf("the table function %s is not allowed in a query", name), w.location(o)}
@@ -264,7 +264,20 @@ func (w *walker) table(o object, ctes []string) error {
 	if err != nil {
 		return err
 	}
-	return w.s.replace(name, when, at, o["alias"] == "")
+	alias, _ := o["alias"].(string)
+	if alias == "" {
+		alias = name
+	}
+	as := " AS " + quote(alias)
+	if columns, _ := o["column_name_alias"].([]any); len(columns) > 0 {
+		names := make([]string, len(columns))
+		for i, c := range columns {
+			text, _ := c.(string)
+			names[i] = quote(text)
+		}
+		as += "(" + strings.Join(names, ", ") + ")"
+	}
+	return w.s.replace(Ref{Name: name, At: when, Offset: at}, w.s.clause(at), as)
 }
 
 func qualified(parts ...string) string {
@@ -275,11 +288,11 @@ func qualified(parts ...string) string {
 func (s *statement) add(r Ref) string {
 	s.bases++
 	for _, old := range s.refs {
-		if strings.EqualFold(old.Name, r.Name) && (old.At == r.At || old.At != nil && r.At != nil && *old.At == *r.At) {
+		if old.same(r) {
 			return old.As
 		}
 	}
-	if r.At != nil {
+	if r.At != nil || r.Diff != nil || r.History != nil {
 		r.As = fmt.Sprintf("__at_%d", len(s.refs)+1)
 	}
 	s.refs = append(s.refs, r)
