@@ -73,6 +73,10 @@ type Appliance struct {
 	freshness freshness
 	leased    leased
 	sharing   *sharing
+
+	keywords    map[string]bool // of DuckDB, see duckKeywords
+	points      atomic.Int64    // queries that point has answered
+	processOnly atomic.Bool     // tests compare what point answers with what a process does
 }
 
 // openAppliance opens everything and starts nothing but the query processes.
@@ -101,6 +105,9 @@ func openAppliance(ctx context.Context, cfg config) (_ *Appliance, err error) {
 		return a, err
 	}
 	if a.engine, err = duckext.Open(duckext.Options{Threads: 1, MemoryLimit: bytesText(b.duckdb)}); err != nil {
+		return a, err
+	}
+	if a.keywords, err = duckKeywords(ctx, a.engine); err != nil {
 		return a, err
 	}
 	if a.guard, err = newGuard(b.duckdb, cfg.log); err != nil {

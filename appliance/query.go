@@ -16,8 +16,12 @@ import (
 )
 
 // Query runs one statement, whatever it is. What Weir adds around SELECT is done
-// here; everything else goes to a query process, unread.
+// here, and so are queries for one group by its key; everything else goes to a
+// query process, unread.
 func (b backend) Query(ctx context.Context, r queryable.QueryRequest) (*queryable.Rows, error) {
+	if rows := b.point(ctx, r); rows != nil {
+		return rows, nil
+	}
 	stmt, err := ddl.ParseOne(r.SQL)
 	if err != nil {
 		return nil, sqlError(err, 0)
