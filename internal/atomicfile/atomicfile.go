@@ -3,9 +3,11 @@
 //
 // A file is written under a temporary name, synced, closed and renamed; then
 // its directory is synced, without which the rename itself may be lost. A
-// directory is built under a temporary name and renamed once ([Publish]).
-// Temporary names begin with [TempPrefix]: what a crash left behind is found
-// and removed by [Sweep].
+// directory is built under a temporary name ([Stage]) and renamed once
+// ([Publish]). Temporary names begin with [TempPrefix]: what a crash left behind
+// is found and removed by [Sweep].
+//
+// An object store has no such renames; see [Direct].
 //
 // Everything goes through a vfs.FS, so that tests can fail each call and cut
 // the power after it. The package knows nothing of what is in the files.
@@ -27,10 +29,25 @@ const TempPrefix = ".tmp-"
 
 const category = vfs.WriteCategoryUnspecified
 
+// A Direct file system is an object store: renaming a directory copies it, and
+// is not atomic; but a file appears under its name whole, when it is synced or
+// closed, or not at all. So directories are built there in their place, and are
+// published by the file with the base name Last, which is written last and which
+// RemoveAll removes first. Who lists directories takes one without it as absent.
+type Direct interface {
+	vfs.FS
+	Last() string
+	// AbortUploads frees what files beneath dir hold that never appeared.
+	AbortUploads(dir string) error
+}
+
 // Write publishes a file: write fills it, then it is synced and renamed to
 // name, and the directory is synced. On an error nothing stands under name that
 // did not stand there before, unless the error is that of the last sync.
 func Write(fsys vfs.FS, name string, write func(io.Writer) error) (err error) {
+	if _, ok := fsys.(Direct); ok {
+		return Create(fsys, name, write)
+	}
 	dir := fsys.PathDir(name)
 	tmp := fsys.PathJoin(dir, TempPrefix+fsys.PathBase(name))
 	if err := Create(fsys, tmp, write); err != nil {
@@ -44,7 +61,7 @@ func Write(fsys vfs.FS, name string, write func(io.Writer) error) (err error) {
 
 // Create writes and syncs a file under its final name, for files inside a
 // directory that is not published yet. The caller syncs the directory. On an
-// error the file is removed.
+// error the file is removed; one that has a method Abort never appears.
 func Create(fsys vfs.FS, name string, write func(io.Writer) error) (err error) {
 	f, err := fsys.Create(name, category)
 	if err != nil {
@@ -55,6 +72,9 @@ func Create(fsys vfs.FS, name string, write func(io.Writer) error) (err error) {
 			err = fmt.Errorf("sync %s: %w", name, err)
 		}
 	}
+	if a, ok := f.(interface{ Abort() error }); ok && err != nil {
+		return errors.Join(err, a.Abort(), f.Close(), fsys.Remove(name))
+	}
 	if e := f.Close(); e != nil && err == nil {
 		err = fmt.Errorf("close %s: %w", name, e)
 	}
@@ -64,10 +84,31 @@ func Create(fsys vfs.FS, name string, write func(io.Writer) error) (err error) {
 	return nil
 }
 
+// Stage says where to build the directory that [Publish] is to publish as name,
+// and clears that place: a temporary name beside it or, in a Direct file system,
+// name itself, which must not be published yet.
+func Stage(fsys vfs.FS, name string) (string, error) {
+	d, ok := fsys.(Direct)
+	if !ok {
+		tmp := fsys.PathJoin(fsys.PathDir(name), TempPrefix+fsys.PathBase(name))
+		return tmp, removeAll(fsys, tmp)
+	}
+	if _, err := fsys.Stat(fsys.PathJoin(name, d.Last())); err == nil {
+		return "", fmt.Errorf("stage %s: %w", name, fs.ErrExist)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("stage %s: %w", name, err)
+	}
+	return name, removeAll(fsys, name)
+}
+
 // Publish renames the directory tmp, whose files and directories are already
 // synced, to name and syncs the parent that both share. name must not exist:
-// a published directory never changes.
+// a published directory never changes. Where [Stage] gave name itself its last
+// file has published it.
 func Publish(fsys vfs.FS, tmp, name string) error {
+	if tmp == name {
+		return SyncDir(fsys, fsys.PathDir(name))
+	}
 	if _, err := fsys.Stat(name); err == nil {
 		return fmt.Errorf("publish %s: %w", name, fs.ErrExist)
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -82,6 +123,9 @@ func Publish(fsys vfs.FS, tmp, name string) error {
 // Remove unpublishes a directory: it is first renamed to a temporary name, so
 // that nobody ever finds half of it under its own, then deleted.
 func Remove(fsys vfs.FS, name string) error {
+	if _, ok := fsys.(Direct); ok {
+		return removeAll(fsys, name)
+	}
 	dir := fsys.PathDir(name)
 	tmp := fsys.PathJoin(dir, TempPrefix+"removed-"+fsys.PathBase(name))
 	if err := removeAll(fsys, tmp); err != nil {
