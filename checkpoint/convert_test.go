@@ -151,3 +151,27 @@ func TestConvertRefusesOtherTypes(t *testing.T) {
 		}
 	}
 }
+
+// TestConvertGarbageUnderNull has bytes under NULL elements that no column of
+// the file could hold. They are no values, so nothing misfits.
+func TestConvertGarbageUnderNull(t *testing.T) {
+	for _, name := range []string{"HUGEINT", "UHUGEINT", "TIMESTAMP_S", "TIMESTAMP_MS"} {
+		t.Run(name, func(t *testing.T) {
+			elem := sqltype.MustParse(name)
+			width := elem.Inside().(arrow.FixedWidthDataType).BitWidth() / 8
+			bytes := slices.Repeat([]byte{0x7e}, 2*width) // of two elements, the second a NULL
+			clear(bytes[:width])
+			leaf := array.NewData(elem.Inside(), 2, []*memory.Buffer{memory.NewBufferBytes([]byte{1}), memory.NewBufferBytes(bytes)}, nil, 1, 0)
+			offsets := memory.NewBufferBytes(arrow.Int32Traits.CastToBytes([]int32{0, 2}))
+			typ := sqltype.MustParse(name + "[]")
+			list := array.MakeFromData(array.NewData(typ.Inside(), 1, []*memory.Buffer{nil, offsets}, []arrow.ArrayData{leaf}, 0, 0))
+			file, misfits, err := toFile(memory.DefaultAllocator, typ, list)
+			if err != nil || misfits != nil || file.IsNull(0) {
+				t.Fatalf("misfits %v, %v, the list is %s", misfits, err, file)
+			}
+			if _, err := toInside(memory.DefaultAllocator, typ, file); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

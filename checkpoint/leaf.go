@@ -81,7 +81,7 @@ func (c *conversion) checked(t sqltype.Type, d arrow.ArrayData, fits func([]byte
 	in := bytesOf(d, 1)
 	var misfits []int
 	for i := range d.Len() {
-		if at := (d.Offset() + i) * 16; !fits(in[at : at+16]) {
+		if at := (d.Offset() + i) * 16; !fits(in[at:at+16]) && valid(d, i) {
 			misfits = append(misfits, i)
 		}
 	}
@@ -112,7 +112,7 @@ func (c *conversion) scaled(t sqltype.Type, d arrow.ArrayData, by int64) (arrow.
 			out[at] = v / -by
 		case by > 0 && v <= (math.MaxInt64-1)/by && v >= -(math.MaxInt64-1)/by:
 			out[at] = v * by
-		default:
+		case valid(d, i):
 			misfits = append(misfits, i)
 		}
 	}
@@ -152,6 +152,9 @@ func (c *conversion) structToInterval(d arrow.ArrayData) (arrow.ArrayData, []int
 	var misfits []int
 	for i := d.Offset(); i < n; i++ {
 		if v := micros[i]; v > math.MaxInt64/1000 || v < math.MinInt64/1000 {
+			if !valid(d, i-d.Offset()) {
+				continue
+			}
 			misfits = append(misfits, i-d.Offset())
 			continue
 		}
@@ -200,6 +203,13 @@ func nulls(d arrow.ArrayData) int {
 		return d.Len() - bitutil.CountSetBits(bits, d.Offset(), d.Len())
 	}
 	return 0
+}
+
+// valid says whether the value at i is not NULL. What stands under a NULL is
+// whatever its maker left there, in elements of lists too.
+func valid(d arrow.ArrayData, i int) bool {
+	bits := bytesOf(d, 0)
+	return len(bits) == 0 || bitutil.BitIsSet(bits, d.Offset()+i)
 }
 
 // bytesOf is a buffer's content; a missing buffer is empty.
