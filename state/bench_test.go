@@ -158,6 +158,36 @@ func BenchmarkCommit(b *testing.B) {
 	b.ReportMetric(float64(disk)/benchGroups, "disk-B/group")
 }
 
+// What the change index adds to a commit: every group that one changes is new
+// to it, or it is full.
+func BenchmarkCommitChanges(b *testing.B) {
+	for _, recorded := range []bool{false, true} {
+		b.Run(fmt.Sprintf("recorded=%v", recorded), func(b *testing.B) {
+			n := newBench(b, "BIGINT", Options{Memory: 1 << 30})
+			groups, spent := 0, time.Duration(0)
+			for i := 0; b.Loop(); i++ {
+				if recorded {
+					_, err := n.s.Mark(b.Context())
+					do(b, err)
+					do(b, n.s.Trim(n.s.Epoch()))
+				}
+				from := cpu()
+				for j := range 2 {
+					n.fold(n.batch[(2*i+j)%len(n.batch)])
+				}
+				groups += len(n.s.views[n.view].table.dirty)
+				_, err := n.s.Commit(b.Context())
+				do(b, err)
+				spent += cpu() - from
+				if (n.s.views[n.view].recorded.keys > 0) != recorded {
+					b.Fatal("not what is to be measured")
+				}
+			}
+			b.ReportMetric(float64(spent)/float64(groups), "cpu-ns/group")
+		})
+	}
+}
+
 // Three columns of every group.
 func BenchmarkScan(b *testing.B) {
 	n := newBench(b, "BIGINT", Options{Memory: 1 << 30})

@@ -23,15 +23,22 @@ type cut struct {
 	refused []Refused
 	quarant map[SourceID]*refusedState
 
+	marks    []mark
+	marked   bool // this commit is the newest of them
+	recorded map[ViewID]recorded
+
 	groups []cutGroups
 	buf    []byte // keys and values of the groups
 	ents   []entry
+	index  []byte // keys for the change index, of one view at a time
 }
 
 // cutGroups are the dirty groups of one view: entries from to to.
 type cutGroups struct {
 	view     ViewID
 	from, to int
+	record   bool // those with entry.record go into the change index
+	wipe     bool // it no longer records the view
 }
 
 // An entry is a group in cut.buf: its key is buf[at:val], its value buf[val:end].
@@ -39,6 +46,7 @@ type cutGroups struct {
 type entry struct {
 	at, val, end int
 	begin        uint64
+	record       bool // in the change index
 }
 
 // beginning is the first eight bytes of a key as a number that sorts as they do;
@@ -57,6 +65,7 @@ func beginning(key []byte) uint64 {
 // fails; write adds to the batch.
 type change struct {
 	point string
+	mark  bool // of the change index, and nothing else
 	apply func(next *Catalog) error
 	write func(b *pebble.Batch) error
 }
@@ -114,18 +123,18 @@ func (s *Store) cut(ch *change) (*cut, error) {
 		return nil, err
 	}
 	cat := s.cat
-	if ch != nil {
+	if ch != nil && !ch.mark {
 		cat = s.cat.clone()
 		if err := ch.apply(cat); err != nil {
 			return nil, err
 		}
-	} else if !s.touched {
+	} else if ch == nil && !s.touched {
 		return nil, nil
 	}
 	c := &s.scratch
 	*c = cut{
-		epoch: s.openEpoch, change: ch, buf: c.buf[:0], ents: c.ents[:0], groups: c.groups[:0],
-		cursors: map[CursorID]cursorState{}, stats: map[ViewID]ViewStats{}, refused: s.pending,
+		epoch: s.openEpoch, change: ch, buf: c.buf[:0], ents: c.ents[:0], groups: c.groups[:0], index: c.index[:0],
+		recorded: map[ViewID]recorded{}, cursors: map[CursorID]cursorState{}, stats: map[ViewID]ViewStats{}, refused: s.pending,
 		quarant: map[SourceID]*refusedState{},
 	}
 	if cat != s.cat {
@@ -135,9 +144,19 @@ func (s *Store) cut(ch *change) (*cut, error) {
 	for _, id := range slices.Sorted(maps.Keys(s.views)) {
 		v := s.views[id]
 		if v.moved {
-			c.add(v)
+			c.add(v, s.o.ChangeBytes)
 			c.stats[id] = v.stats
 			v.moved = false
+		}
+	}
+	if ch != nil && ch.mark {
+		s.newMark(c.epoch)
+		c.marked = true
+	}
+	c.marks = s.marks
+	for id, v := range s.views {
+		if v.recorded != v.written {
+			c.recorded[id], v.written = v.recorded, v.recorded
 		}
 	}
 	for id, cur := range s.cursors {
@@ -156,12 +175,14 @@ func (s *Store) cut(ch *change) (*cut, error) {
 	return c, nil
 }
 
-// add copies the dirty groups of a view.
-func (c *cut) add(v *view) {
+// add copies the dirty groups of a view. limit is Options.ChangeBytes.
+func (c *cut) add(v *view, limit int64) {
 	t := v.table
 	from := len(c.ents)
+	keys, bytes := int64(0), int64(0)
 	for _, r := range t.dirty {
-		e := entry{at: len(c.buf)}
+		e := entry{at: len(c.buf), record: r&unrecorded != 0}
+		r &^= unrecorded
 		c.buf = binary.BigEndian.AppendUint32(c.buf, uint32(v.id))
 		c.buf = append(c.buf, t.key(r)...)
 		e.val = len(c.buf)
@@ -177,10 +198,18 @@ func (c *cut) add(v *view) {
 		}
 		t.setStored(r, c.epoch, e.end-e.val)
 		v.stats.Bytes += t.size(r)
+		if e.record {
+			keys++
+			bytes += int64(e.val - e.at)
+		}
 		c.ents = append(c.ents, e)
 	}
 	t.dirty = t.dirty[:0]
-	c.groups = append(c.groups, cutGroups{v.id, from, len(c.ents)})
+	g := cutGroups{view: v.id, from: from, to: len(c.ents)}
+	was := v.recorded.since != never
+	g.record = v.record(keys, bytes, limit)
+	g.wipe = was && !g.record
+	c.groups = append(c.groups, g)
 }
 
 // build writes the cut into one batch, in the order of the keys: that is what
@@ -220,8 +249,23 @@ func (s *Store) build(b *pebble.Batch, c *cut) error {
 		}
 		c.pub.refused[id] = q.count()
 	}
+	if c.marked {
+		if err := b.Set(sysKey(kindMarks), encodeMarks(c.marks), nil); err != nil {
+			return err
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.recorded)) {
+		if err := b.Set(sysKey(kindRecorded, uint32(id)), c.recorded[id].encode(), nil); err != nil {
+			return err
+		}
+	}
 	for _, g := range c.groups {
 		c.sort(c.ents[g.from:g.to])
+		if err := c.writeChanged(b, g); err != nil {
+			return err
+		}
+	}
+	for _, g := range c.groups {
 		for _, e := range c.ents[g.from:g.to] {
 			if err := b.Set(c.buf[e.at:e.val], c.buf[e.val:e.end], nil); err != nil {
 				return err
@@ -232,6 +276,23 @@ func (s *Store) build(b *pebble.Batch, c *cut) error {
 		return c.change.write(b)
 	}
 	return nil
+}
+
+// writeChanged writes the share of a view in the change index.
+func (c *cut) writeChanged(b *pebble.Batch, g cutGroups) error {
+	if g.wipe {
+		return wipeChanged(b, g.view)
+	}
+	c.index = c.index[:0]
+	for _, e := range c.ents[g.from:g.to] {
+		if g.record && e.record {
+			c.index = appendChanged(c.index, c.buf[e.at+4:e.val])
+		}
+	}
+	if len(c.index) == 0 {
+		return nil
+	}
+	return b.Set(changedKey(g.view, c.epoch), c.index, nil)
 }
 
 // sort sorts the groups of one view: by slot first, in one pass, because slots

@@ -62,6 +62,25 @@ func TestConcurrent(t *testing.T) {
 			}
 		}
 	})
+	folds.Go(func() { // as checkpoints do
+		for range 20 {
+			if _, err := s.Mark(ctx); err != nil {
+				t.Error(err)
+			}
+			sn, err := s.Snapshot()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := verify(ctx, sn); err != nil {
+				t.Error(err)
+			}
+			if err := s.Trim(sn.Epoch()); err != nil {
+				t.Error(err)
+			}
+			sn.Close()
+		}
+	})
 	folds.Wait()
 	stop()
 	background.Wait()

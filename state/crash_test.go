@@ -83,6 +83,17 @@ func history(ctx context.Context, fsys vfs.FS, fatal func(string), acked func(ui
 			return err
 		}
 		acked(e)
+		if i%4 == 1 {
+			if e, err = s.Mark(ctx); err != nil {
+				return err
+			}
+			acked(e)
+		}
+		if i%8 == 6 {
+			if err := s.Trim(e - 1); err != nil {
+				return err
+			}
+		}
 	}
 	return s.Close()
 }

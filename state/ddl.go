@@ -32,19 +32,44 @@ func (c *Catalog) free(name string) error {
 
 // CreateSource adds a source and a cursor for it. ID and Cursor of src are
 // ignored.
-func (s *Store) CreateSource(src Source) (SourceID, error) {
-	_, err := s.commit(&change{point: PointCatalog, apply: func(next *Catalog) error {
-		if err := next.free(src.Name); err != nil {
-			return err
-		}
-		src.ID, src.Cursor = SourceID(next.NextID), CursorID(next.NextCursor)
-		next.NextID++
-		next.NextCursor++
-		next.Sources = append(next.Sources, src)
-		s.addCursor(src.Cursor, nil)
-		s.refused[src.ID] = newRefusedState()
-		return nil
-	}})
+func (s *Store) CreateSource(src Source) (SourceID, error) { return s.createSource(src, false) }
+
+// ReplaceSource is CreateSource after a Drop of the source of that name, if
+// there is one, in one commit.
+func (s *Store) ReplaceSource(src Source) (SourceID, error) { return s.createSource(src, true) }
+
+func (s *Store) createSource(src Source, replace bool) (SourceID, error) {
+	var wipe func(*pebble.Batch) error
+	_, err := s.commit(&change{
+		point: PointCatalog,
+		apply: func(next *Catalog) error {
+			old, ok := next.Source(src.Name)
+			switch {
+			case !ok || !replace:
+				if err := next.free(src.Name); err != nil {
+					return err
+				}
+			default:
+				if users := next.viewsOf(old.ID); len(users) > 0 {
+					return &InUseError{old.Name, users}
+				}
+				wipe = s.dropSource(next, *old)
+			}
+			src.ID, src.Cursor = SourceID(next.NextID), CursorID(next.NextCursor)
+			next.NextID++
+			next.NextCursor++
+			next.Sources = append(next.Sources, src)
+			s.addCursor(src.Cursor, nil)
+			s.refused[src.ID] = newRefusedState()
+			return nil
+		},
+		write: func(b *pebble.Batch) error {
+			if wipe == nil {
+				return nil
+			}
+			return wipe(b)
+		},
+	})
 	if err != nil {
 		return 0, fmt.Errorf("create source: %w", err)
 	}
@@ -87,7 +112,7 @@ func (s *Store) CreateView(sql string, p plan.View, own bool, initial arrow.Reco
 		if err != nil {
 			return err // it has no groups to read: cannot be
 		}
-		s.views[v.ID].merge(&first, l.added, s.openEpoch)
+		s.views[v.ID].merge(&first, l.added, s.openEpoch, s.newestMark())
 		s.views[v.ID].moved = true
 		next.Views = append(next.Views, v)
 		return nil
@@ -99,8 +124,17 @@ func (s *Store) CreateView(sql string, p plan.View, own bool, initial arrow.Reco
 }
 
 // CreateQuery adds a stored SELECT.
-func (s *Store) CreateQuery(q Query) error {
+func (s *Store) CreateQuery(q Query) error { return s.createQuery(q, false) }
+
+// ReplaceQuery is CreateQuery after a Drop of the query of that name, if there
+// is one, in one commit.
+func (s *Store) ReplaceQuery(q Query) error { return s.createQuery(q, true) }
+
+func (s *Store) createQuery(q Query, replace bool) error {
 	_, err := s.commit(&change{point: PointCatalog, apply: func(next *Catalog) error {
+		if replace {
+			next.Queries = slices.DeleteFunc(next.Queries, func(o Query) bool { return strings.EqualFold(o.Name, q.Name) })
+		}
 		if err := next.free(q.Name); err != nil {
 			return err
 		}
@@ -280,7 +314,8 @@ func (s *Store) dropView(next *Catalog, v View) func(*pebble.Batch) error {
 	}
 	return func(b *pebble.Batch) error {
 		lower, upper := viewSpan(v.ID, 0, Slots)
-		return errors.Join(b.DeleteRange(lower, upper, nil), b.Delete(sysKey(kindStats, uint32(v.ID)), nil), deleteCursor(b, own))
+		return errors.Join(b.DeleteRange(lower, upper, nil), b.Delete(sysKey(kindStats, uint32(v.ID)), nil),
+			b.Delete(sysKey(kindRecorded, uint32(v.ID)), nil), wipeChanged(b, v.ID), deleteCursor(b, own))
 	}
 }
 

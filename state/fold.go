@@ -94,7 +94,7 @@ func (s *Store) fold(f *Fold, encoded []*keyed) (full bool, err error) {
 		}
 	}
 	for i, p := range f.Partials {
-		s.views[p.View].merge(encoded[i], fresh[i].added, s.openEpoch)
+		s.views[p.View].merge(encoded[i], fresh[i].added, s.openEpoch, s.newestMark())
 		s.touched = s.touched || encoded[i].rows > 0
 	}
 	cur := s.cursors[f.Cursor]
@@ -200,15 +200,19 @@ func (v *view) load(r uint32, value []byte) error {
 	return v.layout.Load(rest, &v.table.rows, r)
 }
 
-// merge adds the partials to their rows.
-func (v *view) merge(k *keyed, added int64, open uint64) {
+// merge adds the partials to their rows. marked is the newest mark: a row that
+// changed after it is in the change index.
+func (v *view) merge(k *keyed, added int64, open, marked uint64) {
 	t := v.table
 	v.stats.Groups += added
 	v.moved = v.moved || k.rows > 0
 	for _, r := range k.at[:k.rows] {
 		w := &t.rows.Words[int(r)*t.rows.Stride+1]
-		if *w>>24 != open {
+		if last := *w >> 24; last != open {
 			*w = open<<24 | *w&sizeMask
+			if last <= marked {
+				r |= unrecorded
+			}
 			t.dirty = append(t.dirty, r)
 		}
 	}

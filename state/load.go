@@ -174,7 +174,7 @@ func (l *loader) add(batch arrow.RecordBatch) error {
 	}
 	v.table = newTable(v.layout)
 	v.table.resolve(&k)
-	v.merge(&k, int64(v.table.n), l.epoch)
+	v.merge(&k, int64(v.table.n), l.epoch, 0)
 	if len(v.table.errs) > 0 || int(v.table.n) != k.rows {
 		return errors.New("two rows have one key, or a sum is beyond its type")
 	}

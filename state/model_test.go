@@ -238,6 +238,9 @@ func verify(ctx context.Context, sn *Snapshot) error {
 		if st.Groups != int64(len(want)) || st.Errors != 0 || (st.Bytes <= 0) != (len(want) == 0) {
 			return fmt.Errorf("epoch %d: view %s has %d groups, but its counts say %+v", sn.Epoch(), v.Plan.Name, len(want), st)
 		}
+		if err := verifyChanges(ctx, sn, v); err != nil {
+			return fmt.Errorf("epoch %d: view %s: %w", sn.Epoch(), v.Plan.Name, err)
+		}
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ const (
 	PointCatalog   = "catalog.change"   // before the commit of a create
 	PointJoin      = "join.change"      // before the commit of a join
 	PointDrop      = "drop.change"      // before the commit of a drop
+	PointMark      = "mark.change"      // before the commit of a mark
 )
 
 // ErrInUse says that another process has the directory open.
@@ -43,6 +44,7 @@ func (o Options) withDefaults() Options {
 	o.Cache = cmp.Or(o.Cache, 64<<20)
 	o.Interval = cmp.Or(o.Interval, 250*time.Millisecond)
 	o.QuarantineBytes = cmp.Or(o.QuarantineBytes, 64<<20)
+	o.ChangeBytes = cmp.Or(o.ChangeBytes, 64<<20)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -19,17 +19,25 @@ import (
 // as columns of the inside form. The reader holds the snapshot open; release
 // it. Next checks the context once per batch.
 func (sn *Snapshot) Scan(ctx context.Context, r ScanRequest) (array.RecordReader, error) {
+	sc, err := sn.scan(ctx, &r, nil)
+	if err != nil {
+		return nil, err
+	}
+	return sc, nil
+}
+
+func (sn *Snapshot) scan(ctx context.Context, r *ScanRequest, changed *changedSince) (*scan, error) {
 	sh := sn.p.shapes[r.View]
 	if sh == nil {
 		return nil, fmt.Errorf("scan: view %d: %w", r.View, ErrNotFound)
 	}
-	sc := &scan{ctx: ctx, shape: sh, size: cmp.Or(r.BatchRows, 8192)}
+	sc := &scan{ctx: ctx, shape: sh, size: cmp.Or(r.BatchRows, 8192), changed: changed}
 	sc.refs.Store(1)
-	if err := sc.project(&r); err != nil {
+	if err := sc.project(r); err != nil {
 		return nil, fmt.Errorf("scan of view %d: %w", r.View, err)
 	}
 	var err error
-	if sc.path, err = sh.plan(&r); err != nil {
+	if sc.path, err = sh.plan(r); err != nil {
 		return nil, fmt.Errorf("scan of view %d: %w", r.View, err)
 	}
 	if r.After != nil {
@@ -50,13 +58,14 @@ func (sn *Snapshot) Scan(ctx context.Context, r ScanRequest) (array.RecordReader
 
 // A scan is the reader.
 type scan struct {
-	ctx    context.Context
-	sn     *Snapshot
-	shape  *shape
-	path   path
-	it     *pebble.Iterator
-	schema *arrow.Schema
-	size   int
+	ctx     context.Context
+	sn      *Snapshot
+	shape   *shape
+	path    path
+	changed *changedSince // instead of path, if not nil
+	it      *pebble.Iterator
+	schema  *arrow.Schema
+	size    int
 
 	b       *array.RecordBuilder
 	keys    []array.Builder // in stored order up to the last wanted, nil when not wanted
@@ -91,7 +100,11 @@ func (sc *scan) project(r *ScanRequest) error {
 		seen[c] = true
 		fields = append(fields, sc.shape.columns[c].Type.InsideField(sc.shape.columns[c].Name))
 	}
-	sc.schema = arrow.NewSchema(append(fields, extraFields(r.Extra)...), nil)
+	fields = append(fields, extraFields(r.Extra)...)
+	if sc.changed != nil {
+		fields = append(fields, arrow.Field{Name: DeletedColumn, Type: arrow.FixedWidthTypes.Boolean})
+	}
+	sc.schema = arrow.NewSchema(fields, nil)
 	return nil
 }
 
@@ -145,11 +158,18 @@ func (sc *scan) wire() {
 	}
 	if sc.extra.Key {
 		sc.stored = sc.b.Field(next).(*array.BinaryBuilder)
+		next++
+	}
+	if sc.changed != nil {
+		sc.changed.deleted = sc.b.Field(next).(*array.BooleanBuilder)
 	}
 }
 
 // advance moves the iterator to the next row of the path.
 func (sc *scan) advance() bool {
+	if sc.changed != nil {
+		return sc.changed.advance(sc.it)
+	}
 	p := &sc.path
 	if p.exact {
 		for len(p.points) > 0 {
@@ -223,7 +243,22 @@ func (sc *scan) Next() bool {
 
 // row decodes the row under the iterator, if the filters allow it.
 func (sc *scan) row() (bool, error) {
-	key := sc.it.Key()
+	var key []byte
+	switch c := sc.changed; {
+	case c == nil:
+		key = sc.it.Key()
+	case c.gone:
+		key = c.key
+	default:
+		key = c.key
+		value, err := sc.it.ValueAndErr()
+		if err != nil {
+			return false, err
+		}
+		if epoch, _, _, _, err := readHeader(value); err != nil || epoch <= c.since {
+			return false, err
+		}
+	}
 	if len(key) < 5 {
 		return false, codec.ErrCorrupt
 	}
@@ -245,6 +280,13 @@ func (sc *scan) row() (bool, error) {
 	}
 	if sc.slot != nil {
 		sc.slot.Append(uint16(slot))
+	}
+	if sc.changed != nil {
+		sc.changed.deleted.Append(sc.changed.gone)
+		if sc.changed.gone {
+			sc.nulls()
+			return true, nil
+		}
 	}
 	if len(sc.accs) == 0 && sc.epoch == nil && sc.failed == nil {
 		return true, nil
@@ -271,6 +313,21 @@ func (sc *scan) row() (bool, error) {
 		return true, nil
 	}
 	return true, sc.shape.layout.Show(rest, sc.accs)
+}
+
+// nulls stands for the value of a group that is gone.
+func (sc *scan) nulls() {
+	if sc.epoch != nil {
+		sc.epoch.AppendNull()
+	}
+	if sc.failed != nil {
+		sc.failed.AppendNull()
+	}
+	for _, b := range sc.accs {
+		if b != nil {
+			b.AppendNull()
+		}
+	}
 }
 
 // Schema is that of the batches.

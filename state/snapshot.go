@@ -12,24 +12,27 @@ import (
 // synced, so its snapshot is taken once, when the epoch is durable, and shared.
 // All but refs, which pubMu guards, is immutable.
 type published struct {
-	epoch   uint64
-	catalog *Catalog
-	cursors map[CursorID]cursorState
-	stats   map[ViewID]ViewStats
-	refused map[SourceID]RefusedCount
-	shapes  map[ViewID]*shape
-	snap    *pebble.Snapshot
-	refs    int
+	epoch    uint64
+	catalog  *Catalog
+	cursors  map[CursorID]cursorState
+	stats    map[ViewID]ViewStats
+	refused  map[SourceID]RefusedCount
+	shapes   map[ViewID]*shape
+	marks    []mark
+	recorded map[ViewID]recorded
+	snap     *pebble.Snapshot
+	refs     int
 }
 
 // next is what readers will see after a cut, with a reference for the store.
 func (p *published) next(c *cut, cat *Catalog, views map[ViewID]*view, cursors map[CursorID]*cursor) *published {
 	n := &published{
-		epoch: c.epoch, catalog: cat, refs: 1, shapes: p.shapes,
+		epoch: c.epoch, catalog: cat, refs: 1, shapes: p.shapes, marks: c.marks, recorded: maps.Clone(p.recorded),
 		cursors: maps.Clone(p.cursors), stats: maps.Clone(p.stats), refused: maps.Clone(p.refused),
 	}
 	maps.Copy(n.cursors, c.cursors)
 	maps.Copy(n.stats, c.stats)
+	maps.Copy(n.recorded, c.recorded)
 	if c.catalog == nil {
 		return n
 	}
@@ -38,6 +41,7 @@ func (p *published) next(c *cut, cat *Catalog, views map[ViewID]*view, cursors m
 		n.shapes[id] = v.shape
 	}
 	maps.DeleteFunc(n.stats, func(id ViewID, _ ViewStats) bool { return views[id] == nil })
+	maps.DeleteFunc(n.recorded, func(id ViewID, _ recorded) bool { return views[id] == nil })
 	maps.DeleteFunc(n.cursors, func(id CursorID, _ cursorState) bool { return cursors[id] == nil })
 	maps.DeleteFunc(n.refused, func(id SourceID, _ RefusedCount) bool {
 		_, ok := cat.SourceByID(id)

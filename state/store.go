@@ -38,9 +38,10 @@ var (
 //	            Fold holds it, and a commit while it closes the epoch
 //	pubMu       which epoch readers see, and how many hold it
 type Store struct {
-	o    Options
-	lock io.Closer
-	db   *pebble.DB
+	o       Options
+	lock    io.Closer
+	db      *pebble.DB
+	version uint64 // of the format, as it was found
 
 	committing sync.Mutex
 	scratch    cut // reused by commits
@@ -53,7 +54,8 @@ type Store struct {
 	pending   []Refused // refused in the open epoch
 	openEpoch uint64    // the epoch that folds enter
 	durable   uint64
-	touched   bool // the open epoch holds something
+	touched   bool   // the open epoch holds something
+	marks     []mark // of the change index, oldest first; replaced, never changed
 
 	keyed sync.Pool // of *keyed
 
@@ -74,6 +76,9 @@ type view struct {
 	table  *table
 	stats  ViewStats
 	moved  bool // stats changed in the open epoch
+
+	recorded recorded // in the change index, with the open epoch's share left out
+	written  recorded // as it is stored
 }
 
 // A cursor is the open epoch's positions.
@@ -112,20 +117,12 @@ func newStore(o Options, lock io.Closer) *Store {
 func (s *Store) recover() error {
 	first := &published{
 		cursors: map[CursorID]cursorState{}, stats: map[ViewID]ViewStats{},
-		refused: map[SourceID]RefusedCount{}, shapes: map[ViewID]*shape{}, refs: 1,
+		refused: map[SourceID]RefusedCount{}, shapes: map[ViewID]*shape{}, recorded: map[ViewID]recorded{}, refs: 1,
 	}
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: sysKey(0), UpperBound: sysKey(kindRefused)})
-	if err != nil {
-		return err
-	}
-	defer it.Close()
-	for ok := it.First(); ok; ok = it.Next() {
-		if err := s.recoverKey(first, it.Key(), it.Value()); err != nil {
-			return fmt.Errorf("system key %x: %w", it.Key(), err)
+	for _, span := range [][2]byte{{0, kindRefused}, {kindMarks, kindChanged}} {
+		if err := s.recoverKeys(first, span[0], span[1]); err != nil {
+			return err
 		}
-	}
-	if err := it.Error(); err != nil {
-		return err
 	}
 	if s.cat == nil {
 		return errors.New("there is no catalogue: not a state directory of this program")
@@ -136,6 +133,9 @@ func (s *Store) recover() error {
 			return err
 		}
 		s.views[v.ID].stats = first.stats[v.ID]
+		if r, ok := first.recorded[v.ID]; ok {
+			s.views[v.ID].recorded, s.views[v.ID].written = r, r
+		}
 		first.shapes[v.ID] = s.views[v.ID].shape
 	}
 	for i := range s.cat.Sources {
@@ -147,10 +147,29 @@ func (s *Store) recover() error {
 	for i := range s.cat.Views {
 		s.addCursor(s.cat.Views[i].Cursor, first.cursors)
 	}
-	first.catalog, first.epoch = s.cat, s.durable
+	if s.version < formatVersion {
+		if err := s.db.Set(sysKey(kindFormat), binary.AppendUvarint(nil, formatVersion), pebble.Sync); err != nil {
+			return err
+		}
+	}
+	first.catalog, first.epoch, first.marks = s.cat, s.durable, s.marks
 	first.snap = s.db.NewSnapshot()
 	s.pub, s.openEpoch = first, s.durable+1
 	return nil
+}
+
+func (s *Store) recoverKeys(p *published, from, to byte) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: sysKey(from), UpperBound: sysKey(to)})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		if err := s.recoverKey(p, it.Key(), it.Value()); err != nil {
+			return fmt.Errorf("system key %x: %w", it.Key(), err)
+		}
+	}
+	return it.Error()
 }
 
 func (s *Store) recoverKey(p *published, key, value []byte) (err error) {
@@ -163,9 +182,11 @@ func (s *Store) recoverKey(p *published, key, value []byte) (err error) {
 	}
 	switch key[4] {
 	case kindFormat:
-		if v, n := binary.Uvarint(value); n <= 0 || v != formatVersion {
-			return fmt.Errorf("format version %d; this program reads version %d: use a matching version", v, formatVersion)
+		v, n := binary.Uvarint(value)
+		if n <= 0 || v < 1 || v > formatVersion {
+			return fmt.Errorf("format version %d; this program reads versions 1 to %d: use the version of Weir that wrote it, or a newer one", v, formatVersion)
 		}
+		s.version = v
 	case kindEpoch:
 		e, n := binary.Uvarint(value)
 		if n <= 0 {
@@ -186,6 +207,10 @@ func (s *Store) recoverKey(p *published, key, value []byte) (err error) {
 		}
 		s.refused[SourceID(id)] = &q
 		p.refused[SourceID(id)] = q.count()
+	case kindMarks:
+		s.marks, err = decodeMarks(value)
+	case kindRecorded:
+		p.recorded[ViewID(id)], err = decodeRecorded(value)
 	default:
 		return errors.New("unknown kind")
 	}
@@ -197,7 +222,7 @@ func (s *Store) addView(v *View) error {
 	if err != nil {
 		return err
 	}
-	s.views[v.ID] = &view{shape: sh, cursor: v.Cursor, table: newTable(sh.layout)}
+	s.views[v.ID] = &view{shape: sh, cursor: v.Cursor, table: newTable(sh.layout), recorded: recorded{since: never}, written: recorded{since: never}}
 	return nil
 }
 

@@ -18,6 +18,9 @@ import (
 //	00000000 05 view               counts of groups, bytes, errors
 //	00000000 06 source             counts of refused records
 //	00000000 07 source seq         one refused record
+//	00000000 08                    marks of the change index
+//	00000000 09 view               how far back its index goes
+//	00000000 0a view epoch         keys that a commit changed
 const (
 	kindFormat = iota + 1
 	kindEpoch
@@ -26,10 +29,18 @@ const (
 	kindStats
 	kindQuarantine
 	kindRefused
+	kindMarks
+	kindRecorded
+	kindChanged
 )
 
-// formatVersion is that of everything this package stores.
-const formatVersion = 1
+// formatVersion is that of everything this package stores. Opening a directory
+// of an older version raises it to this one:
+//
+//	1  the first
+//	2  has the change index; without marks nothing is recorded in it, so a
+//	   directory of version 1 is one as soon as it says so
+const formatVersion = 2
 
 func sysKey(kind byte, ids ...uint32) []byte {
 	k := append(make([]byte, 4, 32), kind)

@@ -25,13 +25,17 @@ type table struct {
 	n      uint32
 	keys   []byte // slot and key of each row
 	index  []uint64
-	dirty  []uint32          // rows changed in the open epoch
+	dirty  []uint32          // rows changed in the open epoch, with unrecorded or without
 	errs   map[uint32]string // rows in error
 }
 
 const (
 	rowMeta  = 2
 	sizeMask = 1<<24 - 1
+
+	// unrecorded marks a dirty row whose key goes into the change index. A table
+	// of 2^31 rows would take 50 GiB.
+	unrecorded = 1 << 31
 )
 
 func newTable(l *agg.Layout) *table {
@@ -180,7 +184,7 @@ func (t *table) evict(share float64, durable, open uint64) *table {
 			kept.errs[to] = msg
 		}
 		if e == open {
-			kept.dirty = append(kept.dirty, to)
+			kept.dirty = append(kept.dirty, to|unrecorded) // perhaps a second time, which does no harm
 		}
 	}
 	return kept

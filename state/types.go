@@ -43,7 +43,11 @@ type Options struct {
 	// QuarantineBytes bounds what is kept of refused records, per source, 64
 	// MiB when 0. Beyond it the oldest go; their counts stay.
 	QuarantineBytes int64
-	Logger          *slog.Logger
+	// ChangeBytes bounds what is kept, per view, of the keys that changed since
+	// the newest checkpoint, 64 MiB when 0. Beyond it the view counts as changed
+	// as a whole.
+	ChangeBytes int64
+	Logger      *slog.Logger
 	// Hook, for tests, is called at named points; see the Point constants.
 	Hook func(point string)
 	// Fatal is called when the disk failed a commit: what is in memory can no
@@ -144,6 +148,8 @@ const (
 	EpochColumn = "__epoch"
 	ErrorColumn = "__error"
 	KeyColumn   = "__key" // slot and stored key, for ScanRequest.After
+	// DeletedColumn comes last in what Snapshot.Changed gives.
+	DeletedColumn = "__deleted"
 )
 
 // A Filter allows values of one key column, in the inside form.
