@@ -20,7 +20,15 @@ const Keep = 3
 
 // Sweep removes what a crash left in dir: checkpoints that were not finished,
 // or only half removed. It is called at start, before the first Write.
-func Sweep(fsys vfs.FS, dir string) (swept []string, err error) { return atomicfile.Sweep(fsys, dir) }
+func Sweep(fsys vfs.FS, dir string) (swept []string, err error) {
+	swept, err = atomicfile.Sweep(fsys, dir)
+	if d, ok := fsys.(atomicfile.Direct); ok && err == nil {
+		var more []string
+		more, err = sweepDirect(d, dir)
+		swept = append(swept, more...)
+	}
+	return swept, err
+}
 
 // List reads the manifests of the checkpoints in dir, oldest first. A directory
 // that does not exist has none. Those that cannot be read are left out and
@@ -35,6 +43,9 @@ func List(fsys vfs.FS, dir string) ([]*Manifest, error) {
 	var errs []error
 	for _, id := range ids {
 		m, err := readManifest(fsys, Path(fsys, dir, id))
+		if unfinished(fsys, err) {
+			continue
+		}
 		if err != nil {
 			errs = append(errs, err)
 			continue

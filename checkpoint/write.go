@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"time"
 
@@ -101,9 +100,8 @@ func (w *writer) write(ctx context.Context) (_ *Manifest, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w.tmp = w.fs.PathJoin(w.dir, atomicfile.TempPrefix+dirName(id))
-	if err := w.fs.RemoveAll(w.tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("remove %s: %w", w.tmp, err)
+	if w.tmp, err = atomicfile.Stage(w.fs, w.fs.PathJoin(w.dir, dirName(id))); err != nil {
+		return nil, err
 	}
 	if err := w.fs.MkdirAll(w.fs.PathJoin(w.tmp, "views"), 0o755); err != nil {
 		return nil, fmt.Errorf("create %s: %w", w.tmp, err)
