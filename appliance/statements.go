@@ -125,17 +125,16 @@ func (a *Appliance) createSource(ctx context.Context, s *ddl.CreateSource, again
 	if s.Options["brokers"] == "" && a.cfg.Brokers == "" {
 		return "", s.Errorf(s.Name.Offset-s.Start, "add brokers = 'host:port' to its options, or start Weir with --brokers", "source "+s.Name.Text+" names no brokers")
 	}
+	var reading state.SourceID
 	if old, ok := a.store.Catalog().Source(s.Name.Text); ok { // OR REPLACE
 		if err := a.unusedSource(s.Span, s.Name, old); err != nil {
 			return "", err
 		}
-		if err := a.pipeline.Change(ctx, old.ID, func() error { return a.store.Drop(old.Name) }); err != nil {
-			return "", err
-		}
+		reading = old.ID
 	}
 	src := state.Source{Name: s.Name.Text, SQL: s.Text(), Columns: s.Columns, Options: s.Options}
-	err = a.pipeline.Change(ctx, 0, func() error {
-		_, err := a.store.CreateSource(src)
+	err = a.pipeline.Change(ctx, reading, func() error {
+		_, err := a.store.ReplaceSource(src)
 		return err
 	})
 	return "created source " + s.Name.Text, err
@@ -258,11 +257,8 @@ func (a *Appliance) createQuery(ctx context.Context, s *ddl.CreateView, again bo
 		if users := a.users(old.Name); len(users) > 0 && !sameColumns(old.Columns, q.Columns) {
 			return "", conflict(s.Span, s.Name, fmt.Sprintf("view %s is used by %s, and the new one has other columns", old.Name, strings.Join(users, ", ")), "DROP these first, or use another name")
 		}
-		if err := a.store.Drop(old.Name); err != nil {
-			return "", err
-		}
 	}
-	err = a.store.CreateQuery(state.Query{Name: s.Name.Text, SQL: s.Text(), Select: s.Select.Text(), Columns: q.Columns})
+	err = a.store.ReplaceQuery(state.Query{Name: s.Name.Text, SQL: s.Text(), Select: s.Select.Text(), Columns: q.Columns})
 	return "created view " + s.Name.Text, err
 }
 

@@ -63,9 +63,7 @@ func (p *Pipeline) Run(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	p.ctx = ctx
-	for _, s := range p.o.Store.Catalog().Sources {
-		p.start(s.ID)
-	}
+	p.startAll()
 	p.mu.Unlock()
 	<-ctx.Done()
 	p.mu.Lock() // a feed that is starting is seen by Wait
@@ -120,13 +118,24 @@ func (p *Pipeline) Change(ctx context.Context, source state.SourceID, change fun
 		if err := change(); err != nil {
 			return err
 		}
-		for _, s := range p.o.Store.Catalog().Sources {
-			p.start(s.ID)
-		}
+		p.startAll()
 		return nil
 	}
 	p.mu.Unlock()
-	return f.change(ctx, change)
+	if err := f.change(ctx, change); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.startAll()
+	return nil
+}
+
+// startAll begins to feed every source that is not fed yet. mu is held.
+func (p *Pipeline) startAll() {
+	for _, s := range p.o.Store.Catalog().Sources {
+		p.start(s.ID)
+	}
 }
 
 // cluster gives the connection that a source reads through.
