@@ -123,6 +123,9 @@ func (w *writer) write(ctx context.Context) (_ *Manifest, err error) {
 	if err := atomicfile.SyncDir(w.fs, w.fs.PathJoin(w.tmp, "views")); err != nil {
 		return nil, err
 	}
+	if e, ok := w.snap.(interface{ Edits() []Edit }); ok { // its groups are not all what records made
+		m.Edits = e.Edits()
+	}
 	text, err := m.encode()
 	if err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
