@@ -228,6 +228,43 @@ func storage(t arrow.DataType) arrow.DataType {
 	return t
 }
 
+// deepStorage is storage at every depth of t.
+func deepStorage(t arrow.DataType) arrow.DataType {
+	bare := func(f arrow.Field) arrow.Field {
+		f.Type = deepStorage(f.Type)
+		return f
+	}
+	switch t := storage(t).(type) {
+	case *arrow.ListType:
+		return arrow.ListOfField(bare(t.ElemField()))
+	case *arrow.FixedSizeListType:
+		return arrow.FixedSizeListOfField(t.Len(), bare(t.ElemField()))
+	case *arrow.MapType:
+		return arrow.MapOfFields(bare(t.KeyField()), bare(t.ItemField()))
+	case *arrow.StructType:
+		fs := make([]arrow.Field, t.NumFields())
+		for i, f := range t.Fields() {
+			fs[i] = bare(f)
+		}
+		return arrow.StructOf(fs...)
+	default:
+		return t
+	}
+}
+
+// bareData is d without extension types at any depth. The caller releases it.
+func bareData(d arrow.ArrayData) arrow.ArrayData {
+	var children []arrow.ArrayData
+	for _, ch := range d.Children() {
+		children = append(children, bareData(ch))
+	}
+	out := array.NewData(deepStorage(d.DataType()), d.Len(), d.Buffers(), children, nulls(d), d.Offset())
+	for _, ch := range children {
+		ch.Release()
+	}
+	return out
+}
+
 // sameLayout compares what decides the meaning of the buffers, one level deep:
 // not metadata, names or time zones.
 func sameLayout(a, b arrow.DataType) bool {

@@ -283,7 +283,7 @@ func sameColumns(s *arrow.Schema, cols []Column) error {
 	for i, c := range cols {
 		f := s.Field(i)
 		want := c.Type.File()
-		if f.Name != c.Name || !arrow.TypeEqual(storage(f.Type), want) {
+		if f.Name != c.Name || !arrow.TypeEqual(deepStorage(f.Type), want) {
 			return fmt.Errorf("column %d is %s %s, not %s %s", i, f.Name, f.Type, c.Name, want)
 		}
 	}

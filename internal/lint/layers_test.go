@@ -39,6 +39,7 @@ var layers = map[string]int{
 	"checkpoint":             5,
 	"ingest":                 5,
 	"queryable":              6,
+	"export":                 6,
 	"web":                    7,
 	"appliance":              8,
 	"cmd/weir":               9,
