@@ -184,12 +184,11 @@ func patch(mem memory.Allocator, a arrow.Array, f sqltype.Field, exact []exactRo
 			continue
 		}
 		value := e.rec.Column(i[0])
-		if !arrow.TypeEqual(storage(value.DataType()), f.Type.Inside()) {
+		if !arrow.TypeEqual(deepStorage(value.DataType()), f.Type.Inside()) {
 			a.Release()
 			return nil, fmt.Errorf("row %d: %s is %s", e.row, exactColumn, value.DataType())
 		}
-		d := value.Data()
-		plain := array.NewData(f.Type.Inside(), d.Len(), d.Buffers(), d.Children(), array.UnknownNullCount, d.Offset())
+		plain := bareData(value.Data())
 		parts = append(parts, array.NewSlice(a, int64(at), int64(e.row)), array.MakeFromData(plain))
 		plain.Release()
 		at = e.row + 1
