@@ -64,8 +64,8 @@ func (b backend) Query(ctx context.Context, r queryable.QueryRequest) (*queryabl
 		if err != nil {
 			return nil, sqlError(err, 0)
 		}
-		return b.table([]sqltype.Field{text("view"), number("epoch"), number("records"), number("excluded"), number("compared"), number("missing"), number("extra"), number("different"), text("examples")},
-			[][]any{{rep.view, int64(rep.epoch), rep.records, rep.excluded, rep.compared, rep.missing, rep.extra, rep.different, strings.Join(rep.examples, "\n")}})
+		return b.table([]sqltype.Field{text("view"), number("epoch"), number("records"), number("excluded"), number("compared"), number("missing"), number("extra"), number("different"), text("examples"), text("since")},
+			[][]any{{rep.view, int64(rep.epoch), rep.records, rep.excluded, rep.compared, rep.missing, rep.extra, rep.different, strings.Join(rep.examples, "\n"), orNull(rep.since)}})
 	}
 	return nil, fmt.Errorf("statement %T is not handled", stmt)
 }
@@ -96,6 +96,8 @@ func (b backend) table(fields []sqltype.Field, rows [][]any) (*queryable.Rows, e
 				bld.Field(i).(*array.Int64Builder).Append(v)
 			case string:
 				bld.Field(i).(*array.StringBuilder).Append(v)
+			default: // nil
+				bld.Field(i).AppendNull()
 			}
 		}
 	}

@@ -3,22 +3,35 @@
 package appliance
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"weir/appliance/devbroker"
+	"weir/duckext"
+	"weir/queryable"
 	"weir/state"
 	"weir/state/plan"
 	"weir/state/sqltype"
 )
 
+// inProcess is a comparison without a process of its own.
+func inProcess(e *duckext.Engine) *comparison {
+	return &comparison{prepare: func(ctx context.Context, sql string, rel plan.Relation, out []sqltype.Field) (runner, error) {
+		return e.Prepare(ctx, sql, rel, out)
+	}}
+}
+
 // TestVerifyEqual says which values VERIFY VIEW takes for the same.
 func TestVerifyEqual(t *testing.T) {
-	c := &comparison{openEngine(t)}
+	c := inProcess(openEngine(t))
 	for _, tc := range []struct {
 		typ, e, a, slack string
 		want             bool
@@ -127,4 +140,144 @@ func (b *bed) tamper(sql string) {
 	check(b.run.store.Fold(ctx, f))
 	_, err = b.run.store.Commit(ctx)
 	check(err)
+}
+
+const soldSQL = `
+CREATE SOURCE t (g VARCHAR, x DOUBLE, d DECIMAL(10,2), n BIGINT, flag BOOLEAN) WITH (connector = 'kafka', topic = 't', format = 'json');
+CREATE MATERIALIZED VIEW v AS SELECT g, flag, count(*) AS n, sum(x) AS s, avg(d) AS mean, min(n) AS lo, max(g) AS hi, bool_or(flag) AS o, bool_and(n > 3) AS a FROM t WHERE n IS NULL OR n >= 0 GROUP BY g, flag HAVING count(*) > 1;
+CREATE MATERIALIZED VIEW unnamed AS SELECT sum(x) AS s, sum(n) // 3 AS third FROM t GROUP BY g;
+CREATE MATERIALIZED VIEW one AS SELECT count(*) AS n, sum(d) AS d FROM t;
+CREATE MATERIALIZED VIEW casts AS SELECT CAST(g[2:] AS INTEGER) AS g, count(*) AS n FROM t GROUP BY ALL;
+`
+
+// sold are records from to to-1 of soldSQL's topic; every 17th has no number in g.
+func sold(from, to int) (recs []*devbroker.Record) {
+	for i := from; i < to; i++ {
+		g := fmt.Sprintf("g%d", i%10)
+		if i%17 == 0 {
+			g = "bad"
+		}
+		recs = append(recs, &devbroker.Record{
+			Topic: "t", Partition: int32(i % 2), Timestamp: time.UnixMilli(int64(i)),
+			Value: fmt.Appendf(nil, `{"g":%q,"x":%g,"d":%d.25,"n":%d,"flag":%v}`, g, float64(i)*0.1, i, i%100-2, i%3 == 0),
+		})
+	}
+	return recs
+}
+
+// TestVerifySince lets Kafka drop what views began with. VERIFY VIEW goes on from
+// the oldest checkpoint that the log continues, and still sees what is wrong.
+func TestVerifySince(t *testing.T) {
+	b := newBed(t)
+	b.topic("t", 2)
+	b.send(sold(0, 300)...)
+	b.must(soldSQL)
+	b.caughtUp()
+	views := []string{"v", "unnamed", "one", "casts"}
+	for _, v := range views {
+		if rep := b.verified(v); rep.since != "" || rep.records != 300 {
+			t.Errorf("%s with a whole log: %+v", v, rep)
+		}
+	}
+	b.query("CHECKPOINT")
+	b.send(sold(300, 400)...)
+	b.caughtUp()
+	b.query("CHECKPOINT")
+	b.send(sold(400, 555)...)
+	b.caughtUp()
+
+	cut := func(offset int64) {
+		t.Helper()
+		for p := range int32(2) {
+			if err := b.broker.Cluster().DeleteRecords("t", p, offset); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cut(140)
+	for _, v := range views {
+		if rep := b.verified(v); rep.since != "checkpoint 1" || rep.records != 255 || rep.compared == 0 {
+			t.Errorf("%s from checkpoint 1: %+v", v, rep)
+		}
+	}
+	if got := b.rows("VERIFY VIEW one"); !strings.HasSuffix(got, ` | "" | "checkpoint 1"`+"\n") {
+		t.Error(got)
+	}
+	cut(170) // within what checkpoint 1 lacks
+	for _, v := range views {
+		if rep := b.verified(v); rep.since != "checkpoint 2" || rep.records != 155 {
+			t.Errorf("%s from checkpoint 2: %+v", v, rep)
+		}
+	}
+	b.tamper("SELECT 'g3' AS g, NULL::DOUBLE AS x, 0.01::DECIMAL(10,2) AS d, 5::BIGINT AS n, true AS flag")
+	for _, v := range views {
+		rep, err := backend{b.run.Appliance}.verify(t.Context(), v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep.different != 1 || rep.missing+rep.extra != 0 {
+			t.Errorf("%s after a record too many: %+v", v, rep)
+		}
+	}
+	cut(201)
+	_, err := backend{b.run.Appliance}.verify(t.Context(), "v")
+	if want := "view v cannot be verified: topic t partition 0 begins at offset 201 now, and the view began at 0; no checkpoint is kept from which the log goes on"; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// TestVerifyCrash has a result on which DuckDB crashes. It costs the statement.
+func TestVerifyCrash(t *testing.T) {
+	b := newBed(t)
+	b.topic("numbers", 1)
+	b.send(&devbroker.Record{Topic: "numbers", Value: fmt.Appendf(nil, `{"n":%d,"x":1}`, poison)})
+	b.must(`
+CREATE SOURCE numbers (n BIGINT, x BIGINT) WITH (connector = 'kafka', topic = 'numbers');
+CREATE MATERIALIZED VIEW deep AS SELECT length(json_structure(repeat('[', max(n)) || repeat(']', max(n)))::VARCHAR) AS size FROM numbers;
+CREATE MATERIALIZED VIEW sound AS SELECT sum(x) AS x FROM numbers;
+`)
+	b.caughtUp()
+	_, err := backend{b.run.Appliance}.verify(t.Context(), "deep")
+	if want := "view deep cannot be verified: the process that computes it anew ended: "; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	b.verified("sound")
+	if left, err := filepath.Glob(filepath.Join(b.dir, "tmp", "verify-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestVerifyWithout has no topic, then another one, then no broker.
+func TestVerifyWithout(t *testing.T) {
+	b := newBed(t)
+	b.must(`
+CREATE SOURCE numbers (n BIGINT) WITH (connector = 'kafka', topic = 'numbers');
+CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM numbers;
+`)
+	fails := func(code queryable.Code, want string) {
+		t.Helper()
+		began := time.Now()
+		_, err := backend{b.run.Appliance}.verify(t.Context(), "v")
+		e, ok := errors.AsType[*queryable.Error](err)
+		if !ok || e.Code != code || !strings.Contains(e.Message, want) {
+			t.Errorf("got %v, want %s with %q", err, code, want)
+		}
+		if took := time.Since(began); took > b.run.cfg.QueryTimeout/2 {
+			t.Errorf("%s took %v", want, took)
+		}
+	}
+	fails(queryable.Conflict, `topic "numbers" does not exist`)
+	b.topic("numbers", 1)
+	b.send(&devbroker.Record{Topic: "numbers", Value: []byte(`{"n":1}`)})
+	b.caughtUp()
+	b.verified("v")
+	if err := b.broker.DeleteTopic("numbers"); err != nil {
+		t.Fatal(err)
+	}
+	b.topic("numbers", 1)
+	fails(queryable.Conflict, "was deleted and created again")
+	if err := b.broker.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fails(queryable.Unavailable, "reach kafka at "+b.broker.Addr())
 }

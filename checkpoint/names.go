@@ -49,6 +49,9 @@ func positionsTo(ps []Position) ([]state.Position, error) {
 	return out, nil
 }
 
+// StatePositions are where the view stood, as the store has them.
+func (v *View) StatePositions() ([]state.Position, error) { return positionsTo(v.Positions) }
+
 func spansOf(spans []state.Span) (out []Span) {
 	for _, s := range spans {
 		out = append(out, Span{Position: positionsOf([]state.Position{s.Position})[0], From: s.From})

@@ -81,7 +81,8 @@ func readFrame(r io.Reader, limit int) (kind byte, body []byte, err error) {
 type settingsMsg struct {
 	Threads      int    `json:"threads"`
 	MemoryLimit  string `json:"memory_limit"`
-	AddressSpace int64  `json:"address_space"` // bytes, 0: no limit
+	TempDir      string `json:"temp_dir,omitempty"` // of a Guard's process
+	AddressSpace int64  `json:"address_space"`      // bytes, 0: no limit
 	Sockets      int    `json:"sockets"`
 	NoGate       bool   `json:"no_gate,omitempty"` // tests of the sandbox behind the gate
 }

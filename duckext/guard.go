@@ -36,6 +36,7 @@ func (e *CrashError) Error() string { return e.Message }
 type GuardOptions struct {
 	Command     []string      // argv of the hidden verb, which calls GuardWorker
 	MemoryLimit string        // of its DuckDB; see Options
+	TempDir     string        // likewise
 	Timeout     time.Duration // of a batch; 60 s
 	Logger      *slog.Logger
 }
@@ -236,7 +237,7 @@ func (g *Guard) process(ctx context.Context) (*guarded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a process to evaluate in: %w", err)
 	}
-	set, err := json.Marshal(settingsMsg{Threads: 1, MemoryLimit: g.o.MemoryLimit})
+	set, err := json.Marshal(settingsMsg{Threads: 1, MemoryLimit: g.o.MemoryLimit, TempDir: g.o.TempDir})
 	if err != nil {
 		return nil, err
 	}

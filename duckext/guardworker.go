@@ -72,7 +72,7 @@ func (w *guardWorker) open(set settingsMsg) (err error) {
 		return fmt.Errorf("confine the process: %w", err)
 	}
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // as well as it can
-	w.engine, err = Open(Options{Threads: set.Threads, MemoryLimit: set.MemoryLimit})
+	w.engine, err = Open(Options{Threads: set.Threads, MemoryLimit: set.MemoryLimit, TempDir: set.TempDir})
 	return err
 }
 

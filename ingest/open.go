@@ -111,6 +111,16 @@ func startOf(s string) (kafka.At, error) {
 	return kafka.Earliest, nil
 }
 
+// Begins are the oldest offsets that a source's topic holds now, as Ends are its
+// ends.
+func (p *Pipeline) Begins(ctx context.Context, src *state.Source) ([]state.Position, error) {
+	c, err := p.Cluster(src)
+	if err != nil {
+		return nil, err
+	}
+	return positions(ctx, c, src.Options["topic"], kafka.Earliest)
+}
+
 // Ends are the stable ends of a source's topic as they stand now, one for each
 // partition, of the topic that has its name now.
 func (p *Pipeline) Ends(ctx context.Context, src *state.Source) ([]state.Position, error) {

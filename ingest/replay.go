@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -57,7 +58,7 @@ func (p *Pipeline) Replay(ctx context.Context, src *state.Source, from, to []sta
 	rd := c.NewReader(o)
 	defer rd.Close()
 	for !r.done() {
-		got, err := rd.Next(ctx)
+		got, err := nextSoon(ctx, rd)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -68,6 +69,25 @@ func (p *Pipeline) Replay(ctx context.Context, src *state.Source, from, to []sta
 		}
 	}
 	return r.records, r.left, r.flush()
+}
+
+// replayPatience is how long a replay waits for records while something is wrong.
+const replayPatience = 5 * time.Second
+
+// nextSoon is Next, but for a reader that is in trouble all the while: then that is
+// the error. What is replayed has been there, so nothing need be waited for.
+func nextSoon(ctx context.Context, rd *kafka.Reader) (*kafka.Fetched, error) {
+	for {
+		soon, cancel := context.WithTimeout(ctx, replayPatience)
+		got, err := rd.Next(soon)
+		cancel()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return got, err
+		}
+		if st := rd.Status(); st.Err != nil {
+			return nil, st.Err
+		}
+	}
 }
 
 type replay struct {
