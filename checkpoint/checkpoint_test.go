@@ -76,11 +76,14 @@ var allExtra = state.Extra{Slot: true, Epoch: true, Error: true}
 
 // TestRoundTrip writes random state of every type and wants the same back, in
 // the same order, whatever the batches were.
-func TestRoundTrip(t *testing.T) {
+func TestRoundTrip(t *testing.T) { onEvery(t, testRoundTrip) }
+
+func testRoundTrip(t *testing.T, fsys vfs.FS) {
 	for _, wide := range []bool{false, true} {
 		for _, size := range []int{1, 7, 500, 9000} {
 			t.Run(fmt.Sprintf("wide=%v/batches of %d", wide, size), func(t *testing.T) {
-				r, f, fsys := rng(t), newFake(), vfs.NewMem()
+				r, f := rng(t), newFake()
+				f.records = int64(r.Uint32()) // another state than that of the checkpoint before
 				n := min(300, size*40)
 				ids := []state.ViewID{f.add(r, revenue(), n, size, wide), f.add(r, everything(), n/2, size, wide), f.add(r, revenueNamed("empty"), 0, size, wide)}
 				m := write(t, fsys, f)
@@ -118,9 +121,11 @@ func revenueNamed(name string) plan.View {
 
 // TestSlotsAndColumns reads every range of slots and a projection of columns
 // in another order, from a file of several batches.
-func TestSlotsAndColumns(t *testing.T) {
+func TestSlotsAndColumns(t *testing.T) { onEvery(t, testSlotsAndColumns) }
+
+func testSlotsAndColumns(t *testing.T, fsys vfs.FS) {
 	mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
-	r, f, fsys := rng(t), newFake(), vfs.NewMem()
+	r, f := rng(t), newFake()
 	id := f.add(r, revenue(), 3*batchRows+100, 3000, true)
 	m := write(t, fsys, f)
 	if got := len(mustIndex(t, fsys, m, 0).Batches); got != 4 {
@@ -258,8 +263,10 @@ func TestConcurrentScans(t *testing.T) {
 }
 
 // TestFileRows looks at the rows as a stranger sees them.
-func TestFileRows(t *testing.T) {
-	r, f, fsys := rng(t), newFake(), vfs.NewMem()
+func TestFileRows(t *testing.T) { onEvery(t, testFileRows) }
+
+func testFileRows(t *testing.T, fsys vfs.FS) {
+	r, f := rng(t), newFake()
 	id := f.add(r, revenue(), 400, 50, true)
 	m := write(t, fsys, f)
 	v := m.Views[0]

@@ -17,11 +17,19 @@ import (
 // be empty but for a lock, and returns its manifest. Everything is verified first: a
 // checkpoint that is damaged, unfinished or newer than this program is refused
 // with an [*Error] before dir is touched. o is how the state will be opened;
-// o.FS is where both directories are.
+// o.FS is where both directories are; [RestoreFrom] tells them apart.
 //
 // Positions, quarantined records and ids are those of the checkpoint, so ingest
 // goes on where it stood.
 func Restore(ctx context.Context, from, dir string, o state.Options) (*Manifest, error) {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	return RestoreFrom(ctx, o.FS, from, dir, o)
+}
+
+// RestoreFrom is [Restore] from a checkpoint in another file system than o.FS.
+func RestoreFrom(ctx context.Context, fsys vfs.FS, from, dir string, o state.Options) (*Manifest, error) {
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
@@ -34,7 +42,7 @@ func Restore(ctx context.Context, from, dir string, o state.Options) (*Manifest,
 	if len(names) > 0 {
 		return nil, &Error{Kind: ErrNotEmpty, Path: dir, What: fmt.Sprintf("it holds %s", names[0]), Do: "give a new directory, or remove the old state first (weir reset)"}
 	}
-	c, err := Open(o.FS, from)
+	c, err := Open(fsys, from)
 	if err != nil {
 		return nil, err
 	}

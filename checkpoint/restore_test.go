@@ -131,9 +131,11 @@ func content(t *testing.T, s *state.Store) []string {
 
 // TestRestore takes a checkpoint of a real store, restores it, and goes on with
 // both: they hold the same at each step.
-func TestRestore(t *testing.T) {
-	r, fsys := rng(t), vfs.NewMem()
-	s := openStore(t, fsys, "live")
+func TestRestore(t *testing.T) { onEvery(t, testRestore) }
+
+func testRestore(t *testing.T, fsys vfs.FS) {
+	r, local := rng(t), vfs.NewMem()
+	s := openStore(t, local, "live")
 	if _, err := s.CreateSource(state.Source{Name: "orders", SQL: "CREATE SOURCE orders"}); err != nil {
 		t.Fatal(err)
 	}
@@ -155,6 +157,9 @@ func TestRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	readAhead(t, s, 80)
+	if _, err := s.Mark(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	want := content(t, s)
 
 	sn, err := s.Snapshot()
@@ -170,14 +175,14 @@ func TestRestore(t *testing.T) {
 	}
 	sn.Close()
 
-	back, err := Restore(t.Context(), Path(fsys, dir, 2), "restored", state.Options{FS: fsys})
+	back, err := RestoreFrom(t.Context(), fsys, Path(fsys, dir, 2), "restored", state.Options{FS: local})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if back.Epoch != m.Epoch {
 		t.Errorf("epoch %d, want %d", back.Epoch, m.Epoch)
 	}
-	restored := openStore(t, fsys, "restored")
+	restored := openStore(t, local, "restored")
 	if diff := cmp.Diff(want, content(t, restored)); diff != "" {
 		t.Fatal(diff)
 	}
@@ -249,26 +254,28 @@ func initial(p plan.View) arrow.RecordBatch {
 }
 
 // TestRestoreRefuses says why, and leaves nothing behind.
-func TestRestoreRefuses(t *testing.T) {
-	r, f, fsys := rng(t), newFake(), vfs.NewMem()
+func TestRestoreRefuses(t *testing.T) { onEvery(t, testRestoreRefuses) }
+
+func testRestoreRefuses(t *testing.T, fsys vfs.FS) {
+	r, f, local := rng(t), newFake(), vfs.NewMem()
 	f.add(r, revenue(), 50, 50, false)
 	m := write(t, fsys, f)
 	from := Path(fsys, dir, 1)
 	restore := func(into string) error {
-		_, err := Restore(t.Context(), from, into, state.Options{FS: fsys})
+		_, err := RestoreFrom(t.Context(), fsys, from, into, state.Options{FS: local})
 		return err
 	}
-	if err := fsys.MkdirAll("full", 0o755); err != nil {
+	if err := local.MkdirAll("full", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	put(t, fsys, "full/note", nil)
+	put(t, local, "full/note", nil)
 	if err := restore("full"); !errors.Is(err, ErrNotEmpty) || !strings.Contains(err.Error(), "full") || !strings.Contains(err.Error(), "note") {
 		t.Errorf("a directory that is not empty: %v", err)
 	}
-	if err := fsys.MkdirAll("again", 0o755); err != nil {
+	if err := local.MkdirAll("again", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	put(t, fsys, "again/lock", nil) // a try that failed; this one gets as far as the store
+	put(t, local, "again/lock", nil) // a try that failed; this one gets as far as the store
 	if err := restore("again"); errors.Is(err, ErrNotEmpty) {
 		t.Errorf("a directory with a lock alone: %v", err)
 	}
@@ -290,7 +297,7 @@ func TestRestoreRefuses(t *testing.T) {
 	if err := restore("new"); !errors.Is(err, ErrMissing) {
 		t.Errorf("no manifest: %v", err)
 	}
-	if _, err := fsys.Stat("new"); err == nil {
+	if _, err := local.Stat("new"); err == nil {
 		t.Error("a refused restore left a directory")
 	}
 }

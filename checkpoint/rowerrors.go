@@ -85,7 +85,11 @@ func encodeExact(v *plan.View, in arrow.RecordBatch, row int, columns []int) ([]
 	for _, c := range columns {
 		fields = append(fields, all[c].Type.InsideField(all[c].Name))
 		d := array.NewSliceData(in.Column(c).Data(), int64(row), int64(row+1))
-		plain := array.NewData(all[c].Type.Inside(), d.Len(), d.Buffers(), d.Children(), array.UnknownNullCount, d.Offset())
+		nulls := array.UnknownNullCount
+		if d.Buffers()[0] == nil { // arrow-go would count in it all the same
+			nulls = 0
+		}
+		plain := array.NewData(all[c].Type.Inside(), d.Len(), d.Buffers(), d.Children(), nulls, d.Offset())
 		arrays = append(arrays, array.MakeFromData(plain))
 		plain.Release()
 		d.Release()

@@ -63,8 +63,10 @@ func TestRows(t *testing.T) {
 
 // TestSavepoints: retention neither counts nor removes them, names are unique,
 // and Remove removes one.
-func TestSavepoints(t *testing.T) {
-	r, f, fsys := rng(t), newFake(), vfs.NewMem()
+func TestSavepoints(t *testing.T) { onEvery(t, testSavepoints) }
+
+func testSavepoints(t *testing.T, fsys vfs.FS) {
+	r, f := rng(t), newFake()
 	f.add(r, revenue(), 10, 50, false)
 	save := func(name string) error {
 		f.records++
