@@ -61,7 +61,7 @@ func (b backend) ask(ctx context.Context, r queryable.QueryRequest) (*queryable.
 		return nil, queryError(err)
 	}
 	rows := &queryable.Rows{
-		Answer:    queryable.Answer{Epoch: res.Epoch, Positions: b.leased.positions(res.Epoch)},
+		Answer:    w.answer(queryable.Answer{Epoch: res.Epoch, Positions: b.leased.positions(res.Epoch)}),
 		Truncated: func() bool { return res.Truncated || w.part.Load() },
 	}
 	for _, c := range res.Columns {

@@ -41,17 +41,28 @@ func notFound(kind, name string) error {
 }
 
 // Schema gives the key columns of a view.
-func (b backend) Schema(name string) (queryable.Schema, error) {
+func (b backend) Schema(name, at string) (queryable.Schema, error) {
+	if at != "" {
+		p, err := b.openPast(name, at)
+		if err != nil {
+			return queryable.Schema{}, err
+		}
+		return keySchema(&p.view.Plan), p.table.Close()
+	}
 	v, ok := b.store.Catalog().View(name)
 	if !ok {
 		return queryable.Schema{}, notFound("view", name)
 	}
-	s := queryable.Schema{Name: v.Plan.Name}
-	bucket := timeKey(&v.Plan)
-	for i, k := range v.Plan.Keys {
-		s.Keys = append(s.Keys, queryable.Key{Field: sqltype.Field{Name: k.Name, Type: k.Type}, Bucket: i == bucket && len(v.Plan.Keys) > 1})
+	return keySchema(&v.Plan), nil
+}
+
+func keySchema(p *plan.View) queryable.Schema {
+	s := queryable.Schema{Name: p.Name}
+	bucket := timeKey(p)
+	for i, k := range p.Keys {
+		s.Keys = append(s.Keys, queryable.Key{Field: sqltype.Field{Name: k.Name, Type: k.Type}, Bucket: i == bucket && len(p.Keys) > 1})
 	}
-	return s, nil
+	return s
 }
 
 // timeKey is the index of the key that comes first within a slot: the first point

@@ -53,19 +53,58 @@ func (f *finals) results(ctx context.Context, v *state.View, rows arrow.RecordBa
 			return nil, fs, fmt.Errorf("view %s: %w", v.Plan.Name, err)
 		}
 	}
+	return resultColumns(&v.Plan, rows, fs), fs, nil
+}
+
+// resultColumns are the results of rows, in the order of p.Results.
+func resultColumns(p *plan.View, rows arrow.RecordBatch, fs checkpoint.Finals) (cols []arrow.Array) {
 	n := 0
-	for _, r := range v.Plan.Results {
+	for _, r := range p.Results {
 		switch {
 		case r.Key >= 0:
 			cols = append(cols, rows.Column(r.Key))
 		case r.Acc >= 0:
-			cols = append(cols, rows.Column(len(v.Plan.Keys)+r.Acc))
+			cols = append(cols, rows.Column(len(p.Keys)+r.Acc))
 		default:
 			cols = append(cols, fs.Results.Column(n))
 			n++
 		}
 	}
-	return cols, fs, nil
+	return cols
+}
+
+// A shower computes the results of a view that need not be in the catalogue, as
+// checkpoints have them. It is used by one goroutine; close it.
+type shower struct {
+	plan *plan.View
+	prog *final // nil when nothing is computed
+}
+
+func (f *finals) shower(ctx context.Context, p *plan.View) (*shower, error) {
+	s := &shower{plan: p}
+	want := computed(p)
+	if len(want) == 0 && p.Visible == "" {
+		return s, nil
+	}
+	var err error
+	s.prog, err = f.from.prepare(ctx, p, want)
+	return s, err
+}
+
+// results is what finals.results is for views of the catalogue.
+func (s *shower) results(ctx context.Context, rows arrow.RecordBatch) (cols []arrow.Array, fs checkpoint.Finals, err error) {
+	if s.prog != nil {
+		if fs, err = s.prog.Finalize(ctx, rows); err != nil {
+			return nil, fs, fmt.Errorf("view %s: %w", s.plan.Name, err)
+		}
+	}
+	return resultColumns(s.plan, rows, fs), fs, nil
+}
+
+func (s *shower) close() {
+	if s.prog != nil {
+		s.prog.Close()
+	}
 }
 
 func (f *finals) take(ctx context.Context, v *state.View, want []int) (*final, error) {

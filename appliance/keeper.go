@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -32,7 +31,8 @@ type keeper struct {
 	fin   checkpoint.Finalizer
 	log   *slog.Logger
 
-	writing sync.Mutex // one is written at a time
+	writing sync.Mutex   // one is written, or dropped, at a time
+	files   sync.RWMutex // held to open files of a checkpoint: none is removed meanwhile
 	mu      sync.Mutex
 	newest  uint64 // epoch of the newest checkpoint
 }
@@ -68,15 +68,16 @@ func (k *keeper) run(ctx context.Context, every time.Duration) error {
 		if same {
 			continue
 		}
-		if _, err := k.take(ctx, 1); err != nil && ctx.Err() == nil {
+		if _, err := k.take(ctx, "", 1); err != nil && ctx.Err() == nil {
 			k.log.Error("checkpoint failed; the next one is tried as usual", "error", err)
 		}
 	}
 }
 
-// take writes a checkpoint now and removes those beyond the newest three. rest
-// is how long it pauses in relation to how long it works.
-func (k *keeper) take(ctx context.Context, rest float64) (*checkpoint.Manifest, error) {
+// take writes a checkpoint now, a savepoint when it has a name, and removes those
+// beyond the newest three. rest is how long it pauses in relation to how long it
+// works.
+func (k *keeper) take(ctx context.Context, savepoint string, rest float64) (*checkpoint.Manifest, error) {
 	k.writing.Lock()
 	defer k.writing.Unlock()
 	sn, err := k.store.Snapshot()
@@ -84,30 +85,44 @@ func (k *keeper) take(ctx context.Context, rest float64) (*checkpoint.Manifest, 
 		return nil, err
 	}
 	defer sn.Close()
-	m, err := checkpoint.Write(ctx, k.fs, k.dir, sn, k.fin, checkpoint.Options{Writer: version(), Rest: rest})
+	m, err := checkpoint.Write(ctx, k.fs, k.dir, sn, k.fin, checkpoint.Options{Writer: version(), Rest: rest, Savepoint: savepoint})
 	if err != nil {
 		return nil, fmt.Errorf("write checkpoint: %w", err)
 	}
 	k.mu.Lock()
 	k.newest = m.Epoch
 	k.mu.Unlock()
+	k.files.Lock()
+	defer k.files.Unlock()
 	if _, err := checkpoint.Retain(k.fs, k.dir, keepCheckpoints); err != nil {
 		k.log.Warn("remove old checkpoints", "error", err)
 	}
 	return m, nil
 }
 
-// open opens one to be read.
-func (k *keeper) open(id uint64) (*checkpoint.Checkpoint, error) {
+// read opens a checkpoint and hands it to f. What f opens of it stays readable when
+// the checkpoint is removed after f has returned.
+func (k *keeper) read(id uint64, f func(*checkpoint.Checkpoint) error) error {
+	k.files.RLock()
+	defer k.files.RUnlock()
 	dir := checkpoint.Path(k.fs, k.dir, id)
 	if _, err := k.fs.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, queryable.Errorf(queryable.NotFound, "there is no checkpoint %d (SHOW CHECKPOINTS lists them)", id)
+		return k.unknown(fmt.Sprintf("there is no checkpoint %d", id))
 	}
-	return checkpoint.Open(k.fs, dir)
+	c, err := checkpoint.Open(k.fs, dir)
+	if err != nil {
+		return err
+	}
+	return f(c)
+}
+
+// open opens a checkpoint without its files, which may be gone when they are opened.
+func (k *keeper) open(id uint64) (c *checkpoint.Checkpoint, err error) {
+	return c, k.read(id, func(o *checkpoint.Checkpoint) error { c = o; return nil })
 }
 
 func entry(m *checkpoint.Manifest) queryable.Checkpoint {
-	c := queryable.Checkpoint{ID: m.Checkpoint, Epoch: m.Epoch, Created: m.Created, Bytes: m.Bytes(), Views: []string{}}
+	c := queryable.Checkpoint{ID: m.Checkpoint, Savepoint: m.Savepoint, Epoch: m.Epoch, Created: m.Created, Bytes: m.Bytes(), Views: []string{}}
 	for _, v := range m.Views {
 		c.Views = append(c.Views, v.Name)
 	}
@@ -134,49 +149,35 @@ func (b backend) Checkpoints(context.Context) ([]queryable.Checkpoint, error) {
 	return out, nil
 }
 
-// TakeCheckpoint writes one now.
-func (b backend) TakeCheckpoint(ctx context.Context, name string) (queryable.Checkpoint, error) {
-	if name != "" {
-		return queryable.Checkpoint{}, queryable.Errorf(queryable.BadRequest, "savepoints are not there yet: take a checkpoint without a name")
-	}
-	m, err := b.keeper.take(ctx, 0)
-	if err != nil {
-		return queryable.Checkpoint{}, err
-	}
-	return entry(m), nil
-}
-
-func checkpointID(id string) (uint64, error) {
-	n, err := strconv.ParseUint(id, 10, 64)
-	if err != nil {
-		return 0, queryable.Errorf(queryable.NotFound, "there is no checkpoint %q: ids are numbers", id)
-	}
-	return n, nil
-}
-
 // Manifest is the text of a checkpoint's manifest.
-func (b backend) Manifest(_ context.Context, id string) (json.RawMessage, error) {
-	n, err := checkpointID(id)
+func (b backend) Manifest(_ context.Context, id string) (text json.RawMessage, err error) {
+	n, err := b.keeper.find(id)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := b.keeper.open(n); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(filepath.Join(checkpoint.Path(b.keeper.fs, b.keeper.dir, n), "manifest.json"))
+	err = b.keeper.read(n, func(*checkpoint.Checkpoint) error {
+		text, err = os.ReadFile(filepath.Join(checkpoint.Path(b.keeper.fs, b.keeper.dir, n), checkpoint.ManifestName))
+		return err
+	})
+	return text, err
 }
 
 // OpenCheckpoint opens a view's file. It stays readable when the checkpoint is
 // removed meanwhile.
-func (b backend) OpenCheckpoint(_ context.Context, id, view string) (io.ReadCloser, int64, error) {
-	n, err := checkpointID(id)
+func (b backend) OpenCheckpoint(_ context.Context, id, view string) (f io.ReadCloser, size int64, err error) {
+	n, err := b.keeper.find(id)
 	if err != nil {
 		return nil, 0, err
 	}
-	c, err := b.keeper.open(n)
-	if err != nil {
-		return nil, 0, err
-	}
+	err = b.keeper.read(n, func(c *checkpoint.Checkpoint) error {
+		f, size, err = b.download(c, view)
+		return err
+	})
+	return f, size, err
+}
+
+func (b backend) download(c *checkpoint.Checkpoint, view string) (io.ReadCloser, int64, error) {
+	n := c.Manifest.Checkpoint
 	v, ok := c.Manifest.View(view)
 	if !ok {
 		return nil, 0, queryable.Errorf(queryable.NotFound, "checkpoint %d has no view %s", n, view)

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
-	"weir/checkpoint"
 	"weir/duckext"
 	"weir/queryable"
 	"weir/state"
@@ -48,7 +46,7 @@ type lease struct {
 	cat     *state.Catalog
 	views   []duckext.ViewDef
 	tables  map[string]scanner
-	opened  []*checkpoint.Table
+	closers []func() error // of files of checkpoints
 	witness *witness
 }
 
@@ -56,8 +54,8 @@ func (l *lease) Epoch() uint64            { return l.sn.Epoch() }
 func (l *lease) Views() []duckext.ViewDef { return l.views }
 
 func (l *lease) Release() {
-	for _, t := range l.opened {
-		if err := t.Close(); err != nil {
+	for _, c := range l.closers {
+		if err := c(); err != nil {
 			l.a.log.Warn("close checkpoint", "error", err)
 		}
 	}
@@ -83,8 +81,13 @@ func (l *lease) add(ctx context.Context, r duckext.Ref, above []string) error {
 	if len(above) > deepest {
 		return queryable.Errorf(queryable.BadRequest, "views stand on one another more than %d deep", deepest)
 	}
-	if r.At != nil {
-		return l.past(r)
+	switch {
+	case r.At != nil:
+		return placed(l.past(r), r.Offset)
+	case r.Diff != nil:
+		return placed(l.diff(r), r.Offset)
+	case r.History != nil:
+		return placed(l.history(r), r.Offset)
 	}
 	if v, ok := l.cat.View(r.Name); ok {
 		l.witness.read(v)
@@ -95,6 +98,7 @@ func (l *lease) add(ctx context.Context, r duckext.Ref, above []string) error {
 		return l.query(ctx, r.As, q, append(above, q.Name))
 	}
 	if src, ok := l.cat.Source(r.Name); ok {
+		l.witness.readSource()
 		l.source(r.As, src)
 		return nil
 	}
@@ -294,58 +298,6 @@ func (l *lease) query(ctx context.Context, name string, q *state.Query, above []
 	}
 	l.views = append(l.views, duckext.ViewDef{Name: name, SQL: q.Select})
 	return nil
-}
-
-// past attaches a view as a checkpoint holds it.
-func (l *lease) past(r duckext.Ref) error {
-	c, err := l.checkpoint(r.At)
-	if err != nil {
-		return err
-	}
-	v, ok := c.Manifest.View(r.Name)
-	if !ok {
-		var names []string
-		for _, v := range c.Manifest.Views {
-			names = append(names, v.Name)
-		}
-		if _, plain := l.cat.Query(r.Name); plain {
-			return queryable.Errorf(queryable.BadRequest, "AT goes with a materialized view, and %s is a view: use AT on what it reads", r.Name)
-		}
-		return &duckext.UnknownNameError{Name: r.Name, Names: names, Offset: r.Offset}
-	}
-	t, err := c.Table(v.Name)
-	if err != nil {
-		return err
-	}
-	l.opened = append(l.opened, t)
-	table := fmt.Sprintf("checkpoint:%d:%s", c.Manifest.Checkpoint, v.Name)
-	p := v.Plan
-	l.views = append(l.views, materialized(r.As, table, &p, v.Groups))
-	l.tables[table] = func(ctx context.Context, s duckext.ScanSpec) (array.RecordReader, error) {
-		return scanChecked(ctx, t, &p, scanRequest(state.ViewID(v.ID), &p, s))
-	}
-	return nil
-}
-
-// checkpoint finds the one that AT means: by its number, or the newest that was
-// taken at or before a time.
-func (l *lease) checkpoint(at *duckext.At) (*checkpoint.Checkpoint, error) {
-	switch {
-	case at.Savepoint != "":
-		return nil, queryable.Errorf(queryable.BadRequest, "there are no savepoints yet: use AT (VERSION => n) with a number of SHOW CHECKPOINTS")
-	case at.Timestamp.IsZero():
-		if at.Version < 1 {
-			return nil, queryable.Errorf(queryable.NotFound, "there is no checkpoint %d (SHOW CHECKPOINTS lists them)", at.Version)
-		}
-		return l.a.keeper.open(uint64(at.Version))
-	}
-	ms := l.a.keeper.list()
-	for i := len(ms) - 1; i >= 0; i-- {
-		if !ms[i].Created.After(at.Timestamp) {
-			return l.a.keeper.open(ms[i].Checkpoint)
-		}
-	}
-	return nil, queryable.Errorf(queryable.NotFound, "no checkpoint is as old as %s (SHOW CHECKPOINTS lists them)", at.Timestamp.Format(time.RFC3339))
 }
 
 // newestRecords is how many records of a source a query is shown.

@@ -8,15 +8,20 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"weir/checkpoint"
 	"weir/internal/recordbatch"
 	"weir/queryable"
 	"weir/state"
+	"weir/state/plan"
 	"weir/state/sqltype"
 )
 
 // Lookup finds groups by key: point reads of one snapshot, then the results of
 // what was found.
 func (b backend) Lookup(ctx context.Context, r queryable.LookupRequest) (*queryable.Groups, error) {
+	if r.At != "" {
+		return b.lookupPast(ctx, r)
+	}
 	sn, err := b.snapshot()
 	if err != nil {
 		return nil, err
@@ -46,7 +51,10 @@ func (b backend) Lookup(ctx context.Context, r queryable.LookupRequest) (*querya
 			break
 		}
 	}
-	return g, b.present(ctx, v, r, found, g)
+	show := func(ctx context.Context, rows arrow.RecordBatch) ([]arrow.Array, checkpoint.Finals, error) {
+		return b.finals.results(ctx, v, rows)
+	}
+	return g, present(ctx, &v.Plan, show, r.Accumulators, found, g)
 }
 
 // find reads the groups of one wanted key.
@@ -76,9 +84,11 @@ func (b backend) find(ctx context.Context, sn *state.Snapshot, v *state.View, ke
 	return n, rd.Err()
 }
 
-// present makes the answer's columns of the rows that were found.
-func (b backend) present(ctx context.Context, v *state.View, r queryable.LookupRequest, found []arrow.RecordBatch, g *queryable.Groups) error {
-	p := &v.Plan
+// present makes the answer's columns of the rows that were found. show computes
+// their results.
+func present(ctx context.Context, p *plan.View, show func(context.Context, arrow.RecordBatch) ([]arrow.Array, checkpoint.Finals, error),
+	accumulators bool, found []arrow.RecordBatch, g *queryable.Groups,
+) error {
 	for _, k := range p.Keys {
 		g.Columns = append(g.Columns, queryable.Column{Field: sqltype.Field{Name: k.Name, Type: k.Type}, Role: queryable.RoleKey})
 	}
@@ -89,7 +99,7 @@ func (b backend) present(ctx context.Context, v *state.View, r queryable.LookupR
 			g.Columns = append(g.Columns, queryable.Column{Field: sqltype.Field{Name: res.Name, Type: res.Type}, Role: queryable.RoleResult})
 		}
 	}
-	if r.Accumulators {
+	if accumulators {
 		for _, a := range p.Accs {
 			g.Columns = append(g.Columns, queryable.Column{Field: sqltype.Field{Name: a.Name, Type: a.Type}, Role: queryable.RoleAccumulator})
 		}
@@ -113,7 +123,7 @@ func (b backend) present(ctx context.Context, v *state.View, r queryable.LookupR
 	errs := rows.Column(len(stateCols)).(*array.String)
 	plain := array.NewRecordBatch(arrow.NewSchema(rows.Schema().Fields()[:len(stateCols)], nil), stateCols, rows.NumRows())
 	defer plain.Release()
-	all, fs, err := b.finals.results(ctx, v, plain)
+	all, fs, err := show(ctx, plain)
 	if err != nil {
 		return err
 	}
@@ -124,7 +134,7 @@ func (b backend) present(ctx context.Context, v *state.View, r queryable.LookupR
 	for _, i := range results {
 		cols = append(cols, all[i])
 	}
-	if r.Accumulators {
+	if accumulators {
 		cols = append(cols, stateCols[len(p.Keys):]...)
 	}
 	var why []string

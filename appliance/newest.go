@@ -2,7 +2,6 @@ package appliance
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -38,20 +37,5 @@ func (n *newest) scan(ctx context.Context, s duckext.ScanSpec) (array.RecordRead
 	if n.err != nil {
 		return nil, n.err
 	}
-	fields := make([]arrow.Field, len(s.Columns))
-	cols := make([]arrow.Array, len(s.Columns))
-	for i, c := range s.Columns {
-		if c < 0 || c >= len(n.columns) {
-			return nil, fmt.Errorf("source %s has no column %d", n.src.Name, c)
-		}
-		fields[i], cols[i] = n.rec.Schema().Field(c), n.rec.Column(c)
-	}
-	schema := arrow.NewSchema(fields, nil)
-	var recs []arrow.RecordBatch
-	if s.FromSlot == 0 { // records have no slot: the first range has them all
-		rec := array.NewRecordBatch(schema, cols, n.rec.NumRows())
-		defer rec.Release()
-		recs = append(recs, rec)
-	}
-	return array.NewRecordReader(schema, recs)
+	return wholeIn(n.rec, n.columns, s)
 }

@@ -37,7 +37,11 @@ func (b backend) Query(ctx context.Context, r queryable.QueryRequest) (*queryabl
 		if err != nil {
 			return nil, sqlError(err, 0)
 		}
-		return b.table([]sqltype.Field{text("result")}, [][]any{{msg}})
+		return b.result(msg)
+	case *ddl.CreateSavepoint:
+		return b.createSavepoint(ctx, s)
+	case *ddl.DropSavepoint:
+		return b.dropSavepoint(s)
 	case *ddl.Explain:
 		if err := b.survives(ctx, s.View.Select); err != nil {
 			return nil, sqlError(err, 0)
@@ -58,7 +62,7 @@ func (b backend) Query(ctx context.Context, r queryable.QueryRequest) (*queryabl
 		if err != nil {
 			return nil, err
 		}
-		return b.table([]sqltype.Field{number("checkpoint"), number("epoch"), number("bytes")}, [][]any{{int64(c.ID), int64(c.Epoch), c.Bytes}})
+		return b.table(checkpointColumns(), [][]any{{int64(c.ID), int64(c.Epoch), c.Bytes}})
 	case *ddl.Verify:
 		rep, err := b.verify(ctx, s.Name.Text)
 		if err != nil {
@@ -79,7 +83,16 @@ func number(name string) sqltype.Field {
 	return sqltype.Field{Name: name, Type: sqltype.Type{ID: sqltype.BigInt}}
 }
 
-// table is a small answer, of strings and int64s.
+func checkpointColumns() []sqltype.Field {
+	return []sqltype.Field{number("checkpoint"), number("epoch"), number("bytes")}
+}
+
+// result is the answer of a statement that only says what it did.
+func (b backend) result(msg string) (*queryable.Rows, error) {
+	return b.table([]sqltype.Field{text("result")}, [][]any{{msg}})
+}
+
+// table is a small answer, of strings, int64s and nils, which are NULL.
 func (b backend) table(fields []sqltype.Field, rows [][]any) (*queryable.Rows, error) {
 	cols := make([]queryable.Column, len(fields))
 	inside := make([]arrow.Field, len(fields))
@@ -92,6 +105,8 @@ func (b backend) table(fields []sqltype.Field, rows [][]any) (*queryable.Rows, e
 	for _, r := range rows {
 		for i, v := range r {
 			switch v := v.(type) {
+			case nil:
+				bld.Field(i).AppendNull()
 			case int64:
 				bld.Field(i).(*array.Int64Builder).Append(v)
 			case string:
@@ -110,7 +125,7 @@ func (b backend) table(fields []sqltype.Field, rows [][]any) (*queryable.Rows, e
 	return &queryable.Rows{Answer: queryable.Answer{Epoch: b.store.Epoch()}, Columns: cols, Records: rd}, nil
 }
 
-// show answers SHOW SOURCES, VIEWS and CHECKPOINTS.
+// show answers SHOW SOURCES, VIEWS, CHECKPOINTS and SAVEPOINTS.
 func (b backend) show(ctx context.Context, what string) (*queryable.Rows, error) {
 	switch what {
 	case "SOURCES":
@@ -133,16 +148,18 @@ func (b backend) show(ctx context.Context, what string) (*queryable.Rows, error)
 			rows = append(rows, []any{v.Name, v.Kind, v.Source, v.State, v.Groups, v.Lag, v.Error})
 		}
 		return b.table([]sqltype.Field{text("name"), text("kind"), text("source"), text("state"), number("groups"), number("lag"), text("error")}, rows)
-	case "CHECKPOINTS":
+	case "CHECKPOINTS", "SAVEPOINTS":
 		list, err := b.Checkpoints(ctx)
 		if err != nil {
 			return nil, err
 		}
 		var rows [][]any
 		for _, c := range list {
-			rows = append(rows, []any{int64(c.ID), int64(c.Epoch), c.Created.Format("2006-01-02 15:04:05"), c.Bytes, strings.Join(c.Views, ", ")})
+			if what == "CHECKPOINTS" || c.Savepoint != "" {
+				rows = append(rows, []any{int64(c.ID), orNull(c.Savepoint), int64(c.Epoch), c.Created.Format("2006-01-02 15:04:05"), c.Bytes, strings.Join(c.Views, ", ")})
+			}
 		}
-		return b.table([]sqltype.Field{number("id"), number("epoch"), text("created"), number("bytes"), text("views")}, rows)
+		return b.table([]sqltype.Field{number("id"), text("savepoint"), number("epoch"), text("created"), number("bytes"), text("views")}, rows)
 	}
 	return nil, fmt.Errorf("SHOW %s is not handled", what)
 }

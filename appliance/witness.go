@@ -1,7 +1,9 @@
 package appliance
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"weir/checkpoint"
 	"weir/duckext"
 	"weir/queryable"
 	"weir/state"
@@ -19,8 +22,11 @@ import (
 type witness struct {
 	part atomic.Bool // of a source was shown: the answer is not whole
 
-	mu    sync.Mutex
-	views []*state.View // materialized, read as they are now
+	mu      sync.Mutex
+	present bool          // something was read as it is now
+	views   []*state.View // materialized, read as they are now
+	past    []queryable.Past
+	then    []queryable.Position // of the views of past that were read
 }
 
 type witnessKey struct{}
@@ -42,7 +48,47 @@ func witnessOf(ctx context.Context) *witness {
 func (w *witness) read(v *state.View) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.present = true
 	w.views = append(w.views, v)
+}
+
+// readSource notes a source, of which there is only the present.
+func (w *witness) readSource() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.present = true
+}
+
+// readPast notes a checkpoint, and a view of it unless it is nil.
+func (w *witness) readPast(m *checkpoint.Manifest, v *checkpoint.View) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.ContainsFunc(w.past, func(p queryable.Past) bool { return p.ID == m.Checkpoint }) {
+		w.past = append(w.past, queryable.Past{ID: m.Checkpoint, Epoch: m.Epoch, Savepoint: m.Savepoint})
+	}
+	if v == nil {
+		return
+	}
+	for _, p := range v.Positions {
+		w.then = append(w.then, queryable.Position{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
+	}
+}
+
+// answer says what was read. now is what the present would answer.
+func (w *witness) answer(now queryable.Answer) queryable.Answer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.past) == 0 {
+		return now
+	}
+	a := queryable.Answer{Past: slices.SortedFunc(slices.Values(w.past), func(a, b queryable.Past) int { return cmp.Compare(a.ID, b.ID) })}
+	if w.present {
+		a.Epoch, a.Positions = now.Epoch, now.Positions
+		return a
+	}
+	a.Epoch = slices.MinFunc(w.past, func(a, b queryable.Past) int { return cmp.Compare(a.Epoch, b.Epoch) }).Epoch
+	a.Positions = w.then
+	return a
 }
 
 // blame adds to a query's failure the first group of the views it read whose own

@@ -23,6 +23,7 @@ import (
 const (
 	headerEpoch     = "Weir-Epoch"
 	headerPosition  = "Weir-Position"
+	headerPast      = "Weir-Checkpoint"
 	headerTopology  = "Weir-Topology-Version"
 	headerQuery     = "Weir-Query"
 	headerTruncated = "Weir-Truncated"
@@ -130,6 +131,7 @@ func (a *API) Mount(r fiber.Router) {
 	v1.Get("/views/:view", a.oneView)
 	v1.Get("/views/:view/lookup", a.lookup)
 	v1.Post("/views/:view/lookup", a.lookupMany)
+	v1.Get("/views/:view/history", a.history)
 	v1.Get("/views/:view/scan", a.scan)
 	v1.Get("/views/:view/scan.arrow", a.scanArrow)
 	v1.Get("/sources", a.listSources)
@@ -137,6 +139,7 @@ func (a *API) Mount(r fiber.Router) {
 	v1.Get("/checkpoints", a.listCheckpoints)
 	v1.Post("/checkpoints", a.takeCheckpoint)
 	v1.Get("/checkpoints/:id", a.oneCheckpoint)
+	v1.Delete("/checkpoints/:id", a.dropSavepoint)
 	v1.Get("/checkpoints/:id/:view.arrow", a.checkpointFile)
 	v1.Get("/topology", a.topology)
 	v1.Get("/status", a.status)
@@ -159,6 +162,13 @@ func (a *API) answerHeaders(c *fiber.Ctx, from Answer) {
 	c.Set(headerTopology, strconv.FormatUint(a.b.Topology().Version, 10))
 	if len(from.Positions) > 0 {
 		c.Set(headerPosition, formatPositions(from.Positions))
+	}
+	if len(from.Past) > 0 {
+		ids := make([]string, len(from.Past))
+		for i, p := range from.Past {
+			ids[i] = strconv.FormatUint(p.ID, 10)
+		}
+		c.Set(headerPast, strings.Join(ids, ","))
 	}
 }
 

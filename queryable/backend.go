@@ -29,6 +29,8 @@ type Reader interface {
 	Query(ctx context.Context, r QueryRequest) (*Rows, error)
 	// Lookup finds groups by key. It must not wait for anything but disk.
 	Lookup(ctx context.Context, r LookupRequest) (*Groups, error)
+	// History finds one group in every checkpoint.
+	History(ctx context.Context, r HistoryRequest) (*History, error)
 	// Scan streams the groups of a view in (slot, key) order.
 	Scan(ctx context.Context, r ScanRequest) (*Rows, error)
 }
@@ -36,8 +38,8 @@ type Reader interface {
 // Catalogue says what there is.
 type Catalogue interface {
 	// Schema gives the columns of a view, or not_found. It is called on every
-	// look-up and reads memory only.
-	Schema(view string) (Schema, error)
+	// look-up, and reads memory only when at is "": the present. See LookupRequest.At.
+	Schema(view, at string) (Schema, error)
 	Views(ctx context.Context) ([]View, Answer, error)
 	View(ctx context.Context, name string) (View, Answer, error)
 	Sources(ctx context.Context) ([]Source, Answer, error)
@@ -62,11 +64,14 @@ type Clock interface {
 	WaitPosition(ctx context.Context, view string, at []Position) error
 }
 
-// Checkpointer lists, takes and opens checkpoints.
+// Checkpointer lists, takes, drops and opens checkpoints. An id is a number or
+// the name of a savepoint.
 type Checkpointer interface {
 	Checkpoints(ctx context.Context) ([]Checkpoint, error)
 	// TakeCheckpoint writes one now. A name makes it a savepoint.
-	TakeCheckpoint(ctx context.Context, name string) (Checkpoint, error)
+	TakeCheckpoint(ctx context.Context, savepoint string) (Checkpoint, error)
+	// DropSavepoint removes a savepoint for good. What reads it goes on reading it.
+	DropSavepoint(ctx context.Context, id string) error
 	// Manifest is the text of a checkpoint's manifest.json.
 	Manifest(ctx context.Context, id string) (json.RawMessage, error)
 	// OpenCheckpoint opens a view's Arrow file for reading from its beginning.
@@ -74,10 +79,20 @@ type Checkpointer interface {
 }
 
 // Answer says what an answer is computed from. It becomes the headers
-// Weir-Epoch and Weir-Position.
+// Weir-Epoch, Weir-Position and Weir-Checkpoint.
 type Answer struct {
+	// Epoch is that of the present when any of it was read, and else the lowest of
+	// the checkpoints'.
 	Epoch     uint64
-	Positions []Position // of all that was read, in any order
+	Positions []Position // of what Epoch is of, in any order
+	Past      []Past     // the checkpoints that were read, each once, oldest first
+}
+
+// Past names a checkpoint that an answer was computed from.
+type Past struct {
+	ID        uint64 `json:"id"`
+	Epoch     uint64 `json:"epoch"`
+	Savepoint string `json:"savepoint,omitempty"`
 }
 
 // Position is the next offset of one partition.
@@ -149,6 +164,31 @@ type LookupRequest struct {
 	Keys         arrow.RecordBatch
 	Accumulators bool // answer with accumulator columns too
 	Limit        int  // groups, over all keys
+	// At is the checkpoint to look into: its number, a savepoint's name, or an RFC
+	// 3339 time, which is the newest checkpoint that was taken by then. "" is the
+	// present.
+	At string
+}
+
+// HistoryRequest asks for one group of a view over time.
+type HistoryRequest struct {
+	View string
+	Keys arrow.RecordBatch // as LookupRequest.Keys: one row, all columns of the key
+}
+
+// History is a group in every checkpoint, oldest first.
+type History struct {
+	Answer
+	Moments []Moment
+}
+
+// Moment is a group in one checkpoint. Groups is nil when it is not there, and
+// else holds it alone; whoever receives it calls Groups.Batch.Release once.
+type Moment struct {
+	Past
+	Created time.Time
+	Groups  *Groups
+	Error   string // why nothing can be said, "" when Groups tells
 }
 
 // Groups answers a look-up. Whoever receives it calls Batch.Release once.
@@ -235,12 +275,12 @@ type Rejected struct {
 
 // Checkpoint is one line of the list of checkpoints.
 type Checkpoint struct {
-	ID      uint64    `json:"id"`
-	Name    string    `json:"name,omitempty"` // of a savepoint
-	Epoch   uint64    `json:"epoch"`
-	Created time.Time `json:"created"`
-	Bytes   int64     `json:"bytes"`
-	Views   []string  `json:"views"`
+	ID        uint64    `json:"id"`
+	Savepoint string    `json:"savepoint,omitempty"` // its name, if it is one
+	Epoch     uint64    `json:"epoch"`
+	Created   time.Time `json:"created"`
+	Bytes     int64     `json:"bytes"`
+	Views     []string  `json:"views"`
 }
 
 // Topology says who owns which slots. Version rises when that may have changed.

@@ -25,16 +25,22 @@ func (p *Checkpoint) tidy() { p.Created, p.Views = p.Created.UTC(), list(p.Views
 // leaves: a checkpoint is not the client's alone.
 func (a *API) takeCheckpoint(c *fiber.Ctx) error {
 	var body struct {
-		Name string `json:"name"`
+		Savepoint *string `json:"savepoint"`
 	}
 	if len(c.Request().Body()) > 0 {
 		if err := readBody(c, &body); err != nil {
 			return err
 		}
 	}
+	name := ""
+	if body.Savepoint != nil {
+		if name = *body.Savepoint; name == "" {
+			return Errorf(BadRequest, "the name of a savepoint is empty; leave it out for a plain checkpoint")
+		}
+	}
 	k := a.begin(c, a.o.StreamTime, false)
 	defer k.end()
-	p, err := a.b.TakeCheckpoint(k.ctx, body.Name)
+	p, err := a.b.TakeCheckpoint(k.ctx, name)
 	if err != nil {
 		return k.fault(err)
 	}
@@ -49,10 +55,25 @@ func checkpointID(c *fiber.Ctx) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if id == "" || len(id) > 128 || strings.HasPrefix(id, ".") || strings.ContainsAny(id, "/\\\x00") {
+	if id == "" || len(id) > 200 || strings.HasPrefix(id, ".") || strings.ContainsAny(id, "/\\\x00") {
 		return "", Errorf(NotFound, "there is no checkpoint %s", clip(id))
 	}
 	return id, nil
+}
+
+// dropSavepoint is DELETE /api/v1/checkpoints/{id}. It goes on when its client
+// leaves.
+func (a *API) dropSavepoint(c *fiber.Ctx) error {
+	id, err := checkpointID(c)
+	if err != nil {
+		return err
+	}
+	k := a.begin(c, a.o.StreamTime, false)
+	defer k.end()
+	if err := a.b.DropSavepoint(k.ctx, id); err != nil {
+		return k.fault(err)
+	}
+	return c.SendStatus(fiber.StatusNoContent)
 }
 
 // oneCheckpoint is GET /api/v1/checkpoints/{id}: its manifest.

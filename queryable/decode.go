@@ -20,6 +20,15 @@ import (
 	"weir/state/sqltype"
 )
 
+// AppendValue appends a value that a client names as a key, JSON or a bare text,
+// with the strictness of look-ups.
+func AppendValue(b array.Builder, t sqltype.Type, text string, isJSON bool) error {
+	if isJSON {
+		return appendJSON(b, t, json.RawMessage(text))
+	}
+	return appendText(b, t, text)
+}
+
 // appendJSON appends a JSON value to the builder of a column of type t in
 // Inside form. It reads what the encoder writes, a number also from a string;
 // a value that t cannot hold exactly is an error, never rounded.

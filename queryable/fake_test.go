@@ -25,6 +25,7 @@ type fake struct {
 	query  func(context.Context, QueryRequest) (*Rows, error)
 	lookup func(context.Context, LookupRequest) (*Groups, error)
 	scan   func(context.Context, ScanRequest) (*Rows, error)
+	past   func(context.Context, HistoryRequest) (*History, error)
 	schema Schema
 	ready  bool
 
@@ -44,7 +45,18 @@ func (f *fake) Lookup(ctx context.Context, r LookupRequest) (*Groups, error) {
 }
 func (f *fake) Scan(ctx context.Context, r ScanRequest) (*Rows, error) { return f.scan(ctx, r) }
 
-func (f *fake) Schema(view string) (Schema, error) {
+func (f *fake) History(ctx context.Context, r HistoryRequest) (*History, error) {
+	return f.past(ctx, r)
+}
+
+func (f *fake) DropSavepoint(_ context.Context, id string) error {
+	if id != "before" {
+		return Errorf(NotFound, "there is no savepoint %s", id)
+	}
+	return nil
+}
+
+func (f *fake) Schema(view, _ string) (Schema, error) {
 	if view != f.schema.Name {
 		return Schema{}, Errorf(NotFound, "there is no view %s", view)
 	}
@@ -130,7 +142,7 @@ func (f *fake) Checkpoints(context.Context) ([]Checkpoint, error) {
 }
 
 func (f *fake) TakeCheckpoint(_ context.Context, name string) (Checkpoint, error) {
-	return Checkpoint{ID: 43, Name: name, Epoch: 7, Created: committed}, nil
+	return Checkpoint{ID: 43, Savepoint: name, Epoch: 7, Created: committed}, nil
 }
 
 func (f *fake) Manifest(_ context.Context, id string) (json.RawMessage, error) {

@@ -2,7 +2,7 @@ package queryable
 
 import (
 	"encoding/json"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -16,35 +16,50 @@ const (
 	maxGroups = 10_000 // of one answer
 )
 
-// lookup is GET /api/v1/views/{view}/lookup: the query string names the key.
-func (a *API) lookup(c *fiber.Ctx) error {
+// askedKey is the key that a query string names: what is no parameter.
+func askedKey(c *fiber.Ctx, parameters ...string) (map[string]json.RawMessage, error) {
 	key := make(map[string]json.RawMessage)
 	var wrong error
 	for name, value := range c.Context().QueryArgs().All() {
-		switch n := string(name); n {
-		case "accumulators", "numbers", "min_epoch", "min_position", "timeout":
-		default:
-			if _, twice := key[n]; twice {
-				wrong = Errorf(BadRequest, "%s is given twice", clip(n))
-			}
-			key[n] = json.RawMessage(string(value))
+		n := string(name)
+		if slices.Contains(parameters, n) {
+			continue
 		}
+		if _, twice := key[n]; twice {
+			wrong = Errorf(BadRequest, "%s is given twice", clip(n))
+		}
+		key[n] = json.RawMessage(string(value))
 	}
-	if wrong != nil {
-		return wrong
+	return key, wrong
+}
+
+// lookup is GET /api/v1/views/{view}/lookup: the query string names the key.
+func (a *API) lookup(c *fiber.Ctx) error {
+	key, err := askedKey(c, "accumulators", "numbers", "min_epoch", "min_position", "timeout", "at")
+	if err != nil {
+		return err
 	}
 	accumulators, err := flag(c, "accumulators")
 	if err != nil {
 		return err
 	}
-	return a.find(c, []map[string]json.RawMessage{key}, true, accumulators, answerOne)
+	r := LookupRequest{Accumulators: accumulators}
+	if c.Context().QueryArgs().Has("at") {
+		if r.At = query(c, "at"); r.At == "" {
+			return errNoMoment
+		}
+	}
+	return a.find(c, []map[string]json.RawMessage{key}, true, r, answerOne)
 }
+
+var errNoMoment = Errorf(BadRequest, "at is empty: give a checkpoint's number, a savepoint's name or a time such as 2026-01-31T12:00:00Z")
 
 // lookupMany is POST /api/v1/views/{view}/lookup.
 func (a *API) lookupMany(c *fiber.Ctx) error {
 	var body struct {
 		Keys         []map[string]json.RawMessage `json:"keys"`
 		Accumulators bool                         `json:"accumulators"`
+		At           *string                      `json:"at"`
 	}
 	if err := readBody(c, &body); err != nil {
 		return err
@@ -52,12 +67,18 @@ func (a *API) lookupMany(c *fiber.Ctx) error {
 	if len(body.Keys) == 0 || len(body.Keys) > maxKeys {
 		return Errorf(BadRequest, "keys is an array of 1 to %d objects", maxKeys)
 	}
-	return a.find(c, body.Keys, false, body.Accumulators, answerMany)
+	r := LookupRequest{Accumulators: body.Accumulators}
+	if body.At != nil {
+		if r.At = *body.At; r.At == "" {
+			return errNoMoment
+		}
+	}
+	return a.find(c, body.Keys, false, r, answerMany)
 }
 
 // find looks keys up and hands the groups to answer. Values are texts when bare,
-// JSON when not.
-func (a *API) find(c *fiber.Ctx, keys []map[string]json.RawMessage, bare, accumulators bool,
+// JSON when not. r says what else is asked.
+func (a *API) find(c *fiber.Ctx, keys []map[string]json.RawMessage, bare bool, r LookupRequest,
 	answer func(dst []byte, l *found) ([]byte, error),
 ) error {
 	view, err := param(c, "view")
@@ -73,16 +94,20 @@ func (a *API) find(c *fiber.Ctx, keys []map[string]json.RawMessage, bare, accumu
 	if err := a.await(c, k, view); err != nil {
 		return k.fault(err)
 	}
-	schema, err := a.b.Schema(view)
+	schema, err := a.b.Schema(view, r.At)
 	if err != nil {
 		return k.fault(err)
+	}
+	if bare && r.At != "" && slices.ContainsFunc(schema.Keys, func(k Key) bool { return k.Name == "at" }) {
+		return Errorf(BadRequest, "at is a key column of %s, too: use POST with {\"keys\": [...], \"at\": ...}", schema.Name)
 	}
 	batch, whole, err := keyBatch(schema, keys, bare)
 	if err != nil {
 		return err
 	}
 	defer batch.Release()
-	groups, err := a.b.Lookup(k.ctx, LookupRequest{View: view, Keys: batch, Accumulators: accumulators, Limit: maxGroups})
+	r.View, r.Keys, r.Limit = view, batch, maxGroups
+	groups, err := a.b.Lookup(k.ctx, r)
 	if err != nil {
 		return k.fault(err)
 	}
@@ -199,6 +224,11 @@ func (l *found) bind() error {
 			l.valueNames, l.valueCells = append(l.valueNames, name), append(l.valueCells, cell)
 		}
 	}
+	return l.bindAsked()
+}
+
+// bindAsked binds the keys that were asked for.
+func (l *found) bindAsked() error {
 	for i, f := range l.asked.Schema().Fields() {
 		for _, k := range l.schema.Keys {
 			if k.Name != f.Name {
@@ -235,8 +265,7 @@ func (l *found) fault(i int) string {
 }
 
 func (l *found) tail(dst []byte) []byte {
-	dst = append(dst, `"epoch":`...)
-	dst = strconv.AppendUint(dst, l.Epoch, 10)
+	dst = l.appendTo(dst)
 	if l.More {
 		dst = append(dst, `,"truncated":true`...)
 	}

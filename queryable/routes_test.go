@@ -33,7 +33,7 @@ func TestRoutes(t *testing.T) {
 	s.get("/api/v1/sources/orders/quarantine?limit=1001").code(t, BadRequest, "limit")
 	s.get("/api/v1/sources/x/quarantine").code(t, NotFound, "x")
 	s.get("/api/v1/checkpoints").want(t, 200, `{"checkpoints":[{"id":42,"epoch":6,"created":"2026-11-29T18:00:00Z","bytes":11,"views":["v"]}]}`)
-	s.do("POST", "/api/v1/checkpoints", `{"name":"before"}`).want(t, 201, `{"id":43,"name":"before","epoch":7,"created":"2026-11-29T18:00:00Z","bytes":0,"views":[]}`)
+	s.do("POST", "/api/v1/checkpoints", `{"savepoint":"before"}`).want(t, 201, `{"id":43,"savepoint":"before","epoch":7,"created":"2026-11-29T18:00:00Z","bytes":0,"views":[]}`)
 	s.do("POST", "/api/v1/checkpoints", "").want(t, 201, `{"id":43,"epoch":7,"created":"2026-11-29T18:00:00Z","bytes":0,"views":[]}`)
 	s.get("/api/v1/checkpoints/42").want(t, 200, `{"version":1}`)
 	s.get("/api/v1/checkpoints/..%2F42").code(t, NotFound, "")

@@ -122,12 +122,42 @@ func (l *jsonLayout) row(dst []byte, i int, first bool) []byte {
 }
 
 func (l *jsonLayout) end(dst []byte) []byte {
-	dst = append(dst, `],"epoch":`...)
-	dst = strconv.AppendUint(dst, l.rows.Epoch, 10)
+	dst = append(dst, `],`...)
+	dst = l.rows.appendTo(dst)
 	if l.rows.truncated() {
 		dst = append(dst, `,"truncated":true`...)
 	}
 	return append(dst, "}\n"...)
+}
+
+// appendTo appends "epoch":…, and "checkpoints":[…] when there are any.
+func (a *Answer) appendTo(dst []byte) []byte {
+	dst = append(dst, `"epoch":`...)
+	dst = strconv.AppendUint(dst, a.Epoch, 10)
+	if len(a.Past) == 0 {
+		return dst
+	}
+	dst = append(dst, `,"checkpoints":[`...)
+	for i, p := range a.Past {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(p.appendTo(append(dst, '{')), '}')
+	}
+	return append(dst, ']')
+}
+
+// appendTo appends the members of an object.
+func (p *Past) appendTo(dst []byte) []byte {
+	dst = append(dst, `"id":`...)
+	dst = strconv.AppendUint(dst, p.ID, 10)
+	dst = append(dst, `,"epoch":`...)
+	dst = strconv.AppendUint(dst, p.Epoch, 10)
+	if p.Savepoint != "" {
+		dst = append(dst, `,"savepoint":`...)
+		dst = appendString(dst, p.Savepoint)
+	}
+	return dst
 }
 
 func (r *Rows) truncated() bool { return r.Truncated != nil && r.Truncated() }

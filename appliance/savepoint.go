@@ -1,0 +1,197 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/checkpoint"
+	"weir/queryable"
+	"weir/state/ddl"
+)
+
+// checkSavepoint says whether a savepoint may have a name. Those that mean another
+// point in time where savepoints are named are refused.
+func checkSavepoint(name string) error {
+	if err := checkpoint.CheckName(name); err != nil {
+		return queryable.Errorf(queryable.BadRequest, "%w", err)
+	}
+	_, notTime := time.Parse(time.RFC3339, name)
+	switch {
+	case strings.EqualFold(name, "live"):
+		return queryable.Errorf(queryable.BadRequest, "a savepoint cannot be named %q: that is the present; choose another name", name)
+	case strings.Trim(name, "0123456789") == "":
+		return queryable.Errorf(queryable.BadRequest, "a savepoint cannot be named %q: a number is that of a checkpoint; choose another name", name)
+	case notTime == nil:
+		return queryable.Errorf(queryable.BadRequest, "a savepoint cannot be named %q: that is a point in time; choose another name", name)
+	}
+	return nil
+}
+
+// TakeCheckpoint writes one now.
+func (b backend) TakeCheckpoint(ctx context.Context, savepoint string) (queryable.Checkpoint, error) {
+	if savepoint != "" {
+		if err := checkSavepoint(savepoint); err != nil {
+			return queryable.Checkpoint{}, err
+		}
+	}
+	m, err := b.keeper.take(ctx, savepoint, 0)
+	if errors.Is(err, checkpoint.ErrExists) {
+		return queryable.Checkpoint{}, queryable.Errorf(queryable.Conflict, "there is a savepoint %q already: give another name, or drop it first", savepoint)
+	}
+	if err != nil {
+		return queryable.Checkpoint{}, err
+	}
+	return entry(m), nil
+}
+
+// DropSavepoint removes one by its name or number.
+func (b backend) DropSavepoint(_ context.Context, id string) error {
+	n, err := b.keeper.find(id)
+	if err != nil {
+		return err
+	}
+	return b.keeper.drop(n)
+}
+
+// drop removes a savepoint. Files of it that are open stay readable.
+func (k *keeper) drop(id uint64) error {
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	var m *checkpoint.Manifest
+	err := k.read(id, func(c *checkpoint.Checkpoint) error { m = c.Manifest; return nil })
+	if err != nil {
+		return err
+	}
+	if m.Savepoint == "" {
+		return queryable.Errorf(queryable.Conflict, "checkpoint %d is no savepoint: it goes by itself when newer ones are taken", id)
+	}
+	k.files.Lock()
+	err = checkpoint.Remove(k.fs, k.dir, id)
+	k.files.Unlock()
+	if err != nil {
+		return fmt.Errorf("drop savepoint %q: %w", m.Savepoint, err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.newest == m.Epoch { // perhaps nothing else holds this epoch
+		k.newest = 0
+	}
+	return nil
+}
+
+// find is the number of a checkpoint that is named by its number, by its name, or by
+// a time: the newest that was taken by then.
+func (k *keeper) find(at string) (uint64, error) {
+	if strings.Trim(at, "0123456789") == "" && at != "" {
+		n, err := strconv.ParseUint(at, 10, 64)
+		if err != nil {
+			return 0, k.unknown("there is no checkpoint " + at)
+		}
+		return n, nil
+	}
+	if t, err := time.Parse(time.RFC3339, at); err == nil {
+		return k.before(t)
+	}
+	return k.named(at)
+}
+
+// named finds a savepoint.
+func (k *keeper) named(name string) (uint64, error) {
+	for _, m := range k.list() {
+		if m.Savepoint == name && name != "" {
+			return m.Checkpoint, nil
+		}
+	}
+	return 0, k.unknown(fmt.Sprintf("there is no savepoint %q", name))
+}
+
+// before finds the newest checkpoint that was taken at or before a time.
+func (k *keeper) before(t time.Time) (uint64, error) {
+	ms := k.list()
+	for _, m := range slices.Backward(ms) {
+		if !m.Created.After(t) {
+			return m.Checkpoint, nil
+		}
+	}
+	msg := "no checkpoint is as old as " + t.UTC().Format(time.RFC3339)
+	if len(ms) == 0 {
+		return 0, k.unknown(msg)
+	}
+	return 0, queryable.Errorf(queryable.NotFound, "%s: the oldest, %s, is of %s", msg, pointName(ms[0]), ms[0].Created.UTC().Format(time.RFC3339))
+}
+
+// pointName is what a checkpoint is called in messages.
+func pointName(m *checkpoint.Manifest) string {
+	if m.Savepoint != "" {
+		return fmt.Sprintf("savepoint %q (%d)", m.Savepoint, m.Checkpoint)
+	}
+	return fmt.Sprintf("checkpoint %d", m.Checkpoint)
+}
+
+// unknown adds to an error what there is.
+func (k *keeper) unknown(msg string) error {
+	const most = 12
+	ms := k.list()
+	if len(ms) == 0 {
+		return queryable.Errorf(queryable.NotFound, "%s: none has been taken yet, CHECKPOINT or CREATE SAVEPOINT takes one", msg)
+	}
+	var names []string
+	for _, m := range slices.Backward(ms) {
+		if len(names) == most {
+			names = append(names, fmt.Sprintf("and %d older", len(ms)-most))
+			break
+		}
+		name := strconv.FormatUint(m.Checkpoint, 10)
+		if m.Savepoint != "" {
+			name += fmt.Sprintf(" (savepoint %q)", m.Savepoint)
+		}
+		names = append(names, name)
+	}
+	return queryable.Errorf(queryable.NotFound, "%s; there are: %s", msg, strings.Join(names, ", "))
+}
+
+// createSavepoint runs CREATE SAVEPOINT.
+func (b backend) createSavepoint(ctx context.Context, s *ddl.CreateSavepoint) (*queryable.Rows, error) {
+	if err := checkSavepoint(s.Name.Text); err != nil {
+		return nil, placed(err, s.Name.Offset)
+	}
+	c, err := b.TakeCheckpoint(ctx, s.Name.Text)
+	if err != nil && queryable.AsError(err).Code == queryable.Conflict && s.IfNotExists {
+		var n uint64
+		if n, err = b.keeper.named(s.Name.Text); err == nil {
+			err = b.keeper.read(n, func(old *checkpoint.Checkpoint) error { c = entry(old.Manifest); return nil })
+		}
+	}
+	if err != nil {
+		return nil, placed(err, s.Name.Offset)
+	}
+	return b.table(checkpointColumns(), [][]any{{int64(c.ID), int64(c.Epoch), c.Bytes}})
+}
+
+// dropSavepoint runs DROP SAVEPOINT.
+func (b backend) dropSavepoint(s *ddl.DropSavepoint) (*queryable.Rows, error) {
+	n, err := b.keeper.named(s.Name.Text)
+	if err == nil {
+		err = b.keeper.drop(n)
+	}
+	if err != nil && queryable.AsError(err).Code == queryable.NotFound && s.IfExists {
+		return b.result(fmt.Sprintf("there is no savepoint '%s'", s.Name.Text))
+	}
+	if err != nil {
+		return nil, placed(err, s.Name.Offset)
+	}
+	return b.result(fmt.Sprintf("dropped savepoint '%s'", s.Name.Text))
+}
+
+// placed says at which byte of a statement an error is, unless it says so itself.
+func placed(err error, offset int) error {
+	if e, ok := errors.AsType[*queryable.Error](err); ok && e.Position < 0 {
+		e.Position = offset
+	}
+	return err
+}
