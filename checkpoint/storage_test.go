@@ -1,7 +1,9 @@
 package checkpoint
 
 import (
+	"net/http"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,4 +33,140 @@ func onEvery(t *testing.T, test func(*testing.T, vfs.FS)) {
 // inBucket writes parts that are small enough for files to have several.
 func inBucket(t *testing.T, s *fakes3.Server) vfs.FS {
 	return s.FS(t, time.Minute, objectstore.Options{Last: ManifestName, Part: 50_000})
+}
+
+var faults = []fakes3.Fault{fakes3.Cut, fakes3.Answer, fakes3.Half, fakes3.Error500, fakes3.SlowDown}
+
+// from makes requests fail from one on: times of them, or all when times is 0.
+func from(at, times int, fault fakes3.Fault) func(int, *http.Request) fakes3.Fault {
+	return func(call int, _ *http.Request) fakes3.Fault {
+		if call >= at && (times == 0 || call < at+times) {
+			return fault
+		}
+		return fakes3.None
+	}
+}
+
+// TestCrashInBucket fails every request that Write makes of an object store, in
+// every way: once, so that it is made again; once, with nobody to try again; and
+// from then on, as when Weir is killed or the store goes away. The old checkpoint
+// is always whole, the new one whole or absent, and there when Write said so.
+func TestCrashInBucket(t *testing.T) {
+	r := rng(t)
+	f := newFake()
+	f.add(r, revenue(), 20, 20, true)
+	f.add(r, revenueNamed("same"), 20, 20, true) // its file is shared
+	next := newFake()
+	next.add(r, revenue(), 100, 50, true)
+	next.catalog.Views = append(next.catalog.Views, f.catalog.Views[1])
+	next.rows[2] = f.rows[2]
+	next.catalog.Views[0].CreatedEpoch = 99 // another view: nothing to share
+	for _, fault := range faults {
+		for what, c := range map[string]struct {
+			times int
+			retry time.Duration
+		}{"once": {1, time.Minute}, "once, not tried again": {1, time.Nanosecond}, "from then on": {0, time.Nanosecond}} {
+			if fault >= fakes3.Error500 && c.times == 1 && c.retry < time.Minute {
+				continue // the same as cut
+			}
+			t.Run(fault.String()+" "+what, func(t *testing.T) {
+				written, n := 0, 1
+				for at := -1; at < n; at++ { // the first time all goes well
+					s := fakes3.Start(t)
+					fsys := s.FS(t, c.retry, objectstore.Options{Last: ManifestName, Part: 10_000})
+					write(t, fsys, f)
+					if s.Fail(nil); at >= 0 {
+						s.Fail(from(at, c.times, fault))
+					}
+					_, err := Write(t.Context(), fsys, dir, next, &finals{}, Options{Now: clock})
+					if calls := s.Fail(nil); at < 0 {
+						n = calls
+					}
+					if err != nil && c.retry == time.Minute {
+						t.Fatalf("request %d: %v", at, err)
+					}
+					ids := whole(t, fsys)
+					if !slices.Equal(ids, []uint64{1}) && !slices.Equal(ids, []uint64{1, 2}) || err == nil && len(ids) != 2 {
+						t.Fatalf("request %d: checkpoints %v, %v", at, ids, err)
+					}
+					if err == nil {
+						written++
+					}
+					if _, err := Sweep(fsys, dir); err != nil {
+						t.Fatal(err)
+					}
+					if names, err := fsys.List(dir); err != nil || len(names) != len(ids) {
+						t.Fatalf("request %d: %v after the sweep, %v", at, names, err)
+					}
+					if m := write(t, fsys, next); m.BasedOn == nil {
+						t.Fatalf("request %d: the file of a view that stands is not shared", at)
+					}
+					whole(t, fsys)
+				}
+				if n < 12 || (written == n+1) != (c.retry == time.Minute) {
+					t.Errorf("%d of %d were written", written, n)
+				}
+			})
+		}
+	}
+}
+
+// TestRetainCrashInBucket does the same to Retain.
+func TestRetainCrashInBucket(t *testing.T) {
+	r, f := rng(t), newFake()
+	f.add(r, revenue(), 10, 10, false)
+	for _, fault := range []fakes3.Fault{fakes3.Cut, fakes3.Answer} {
+		t.Run(fault.String(), func(t *testing.T) {
+			failed := 0
+			for at, n := 0, 1; at < n; at++ {
+				s := fakes3.Start(t)
+				fsys := s.FS(t, time.Nanosecond, objectstore.Options{Last: ManifestName})
+				for range 4 {
+					write(t, fsys, f)
+					f.records++
+				}
+				if at == 0 { // what all of it takes
+					s.Fail(func(int, *http.Request) fakes3.Fault { n++; return fakes3.None })
+					if removed, err := Retain(fsys, dir, 2); err != nil || len(removed) != 2 {
+						t.Fatal(removed, err)
+					}
+					continue
+				}
+				s.Fail(from(at-1, 0, fault))
+				if _, err := Retain(fsys, dir, 2); err != nil {
+					failed++
+				}
+				s.Fail(nil)
+				for range 2 {
+					if ids := whole(t, fsys); len(ids) < 2 || !slices.Equal(ids[len(ids)-2:], []uint64{3, 4}) {
+						t.Fatalf("request %d: checkpoints %v", at-1, ids)
+					}
+					if _, err := Sweep(fsys, dir); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if failed < 5 { // the others are looks at manifests
+				t.Errorf("only %d failed", failed)
+			}
+		})
+	}
+}
+
+// TestSweepOfSharedBucket: what is no checkpoint stays, though its name may be
+// eight digits.
+func TestSweepOfSharedBucket(t *testing.T) {
+	r, f := rng(t), newFake()
+	fsys := inBucket(t, fakes3.Start(t))
+	f.add(r, revenue(), 30, 30, false)
+	write(t, fsys, f)
+	for _, name := range []string{"20261129/data.csv", "00000007/views/a.arrow", "00000007/views/b/000-base.arrow", "notes/x"} {
+		put(t, fsys, dir+"/"+name, []byte(name))
+	}
+	if swept, err := Sweep(fsys, dir); err != nil || !slices.Equal(swept, []string{"00000007"}) {
+		t.Errorf("swept %v, %v", swept, err)
+	}
+	if names, err := fsys.List(dir); err != nil || !slices.Equal(names, []string{"00000001", "20261129", "notes"}) {
+		t.Errorf("left %v, %v", names, err)
+	}
 }
