@@ -360,7 +360,7 @@ func testFileRows(t *testing.T, fsys vfs.FS) {
 		}
 	}
 	schema := in.Schema().Metadata()
-	if got, _ := schema.GetValue("weir.format_version"); got != "1" {
+	if got, _ := schema.GetValue("weir.format_version"); got != "2" {
 		t.Errorf("weir.format_version is %q", got)
 	}
 }

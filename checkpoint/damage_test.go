@@ -194,8 +194,8 @@ func testVersions(t *testing.T, fsys vfs.FS) {
 		old, repl string
 		kind      error
 	}{
-		{`"format_version": 1`, `"format_version": 2`, ErrNewer},
-		{`"format_version": 1`, `"format_version": 1, "novelty": {"x": [1]}`, nil},
+		{`"format_version": 2`, `"format_version": 3`, ErrNewer},
+		{`"format_version": 2`, `"format_version": 2, "novelty": {"x": [1]}`, nil},
 		{`"format": "weir-checkpoint"`, `"format": "parquet"`, ErrMismatch},
 		{`"slots": 256`, `"slots": 512`, ErrMismatch},
 		{`"views/revenue_by_city.arrow"`, `"../../etc/passwd"`, ErrMismatch},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"weir/internal/atomicfile"
 	"weir/state"
 )
 
@@ -28,6 +29,18 @@ func (m *Manifest) encode() ([]byte, error) {
 	}
 	b := bytes.TrimSuffix(buf.Bytes(), []byte("\n}\n"))
 	return append(b, checksumOf(b)...), nil
+}
+
+// write puts the manifest into dir, in one step.
+func (m *Manifest) write(fsys vfs.FS, dir string) error {
+	text, err := m.encode()
+	if err != nil {
+		return fmt.Errorf("manifest: %w", err)
+	}
+	return atomicfile.Write(fsys, fsys.PathJoin(dir, ManifestName), func(f io.Writer) error {
+		_, err := f.Write(text)
+		return err
+	})
 }
 
 func checksumOf(b []byte) string {
@@ -105,6 +118,9 @@ func (m *Manifest) check() error {
 	}
 	for i := range m.Views {
 		v := &m.Views[i]
+		if len(v.Parts) == 1 || len(v.Parts) > 0 && v.File != (File{}) {
+			return fmt.Errorf("view %s has %d parts and file %q", v.Name, len(v.Parts), v.File.Name)
+		}
 		if !cursors[v.Cursor] {
 			return fmt.Errorf("view %s follows cursor %d, which is not there", v.Name, v.Cursor)
 		}

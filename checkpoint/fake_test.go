@@ -27,6 +27,8 @@ type fake struct {
 	rows    map[state.ViewID][]arrow.RecordBatch // state columns, __slot, __epoch, __error
 	refused map[state.SourceID][]state.RefusedRecord
 	fail    error // of every scan
+	history string
+	changed func(v state.ViewID, since uint64) []arrow.RecordBatch // nil: nobody knows
 }
 
 var _ Snapshot = (*state.Snapshot)(nil)
@@ -35,6 +37,23 @@ func (f *fake) Epoch() uint64                               { return f.epoch }
 func (f *fake) Catalog() *state.Catalog                     { return &f.catalog }
 func (f *fake) Positions(c state.CursorID) []state.Position { return f.pos[c] }
 func (f *fake) Records(state.CursorID) int64                { return f.records }
+
+func (f *fake) Mark() string                          { return f.history }
+func (f *fake) Knows(token string, epoch uint64) bool { return token == f.history && epoch <= f.epoch }
+
+func (f *fake) Changed(_ context.Context, r state.ScanRequest, token string, since uint64) (array.RecordReader, int64, error) {
+	if f.changed == nil || !f.Knows(token, since) {
+		return nil, 0, state.ErrUnknown
+	}
+	v, _ := f.catalog.ViewByID(r.View)
+	rows, n := f.changed(r.View, since), int64(0)
+	for _, b := range rows {
+		n += b.NumRows()
+	}
+	fields := append(scanSchema(&v.Plan).Fields(), arrow.Field{Name: state.DeletedColumn, Type: arrow.FixedWidthTypes.Boolean})
+	out, err := array.NewRecordReader(arrow.NewSchema(fields, nil), rows)
+	return out, n, err
+}
 
 func (f *fake) Stats(v state.ViewID) state.ViewStats {
 	var s state.ViewStats
@@ -126,7 +145,7 @@ func (f *fake) add(r *rand.Rand, p plan.View, n, size int, wide bool) state.View
 
 func newFake() *fake {
 	return &fake{
-		epoch: 1000,
+		epoch: 1000, history: "0f0f",
 		catalog: state.Catalog{
 			Version: 7,
 			Sources: []state.Source{{

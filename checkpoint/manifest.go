@@ -12,7 +12,7 @@ import (
 
 const (
 	// FormatVersion is the version that this package writes. It reads all from 1.
-	FormatVersion = 1
+	FormatVersion = 2
 	// ManifestName is the file whose presence makes a directory a checkpoint.
 	ManifestName = "manifest.json"
 
@@ -25,28 +25,31 @@ const (
 // A Manifest says everything of a checkpoint but the rows. docs/format.md
 // explains every member.
 type Manifest struct {
-	Format        string     `json:"format"`
-	FormatVersion int        `json:"format_version"`
-	Checkpoint    uint64     `json:"checkpoint"` // a counter of its own, from 1
-	Epoch         uint64     `json:"epoch"`      // of the snapshot
-	Created       time.Time  `json:"created"`
-	Writer        string     `json:"writer"`
-	Savepoint     string     `json:"savepoint,omitempty"` // its name, if it is one: kept until it is dropped
-	Slots         int        `json:"slots"`
-	BasedOn       *BasedOn   `json:"based_on"` // nil when it shares no file
-	NextID        uint32     `json:"next_id"`  // of sources and views: ids are never given again
-	NextCursor    uint32     `json:"next_cursor"`
-	Sources       []Source   `json:"sources"`
-	Cursors       []Cursor   `json:"cursors"`
-	Views         []View     `json:"views"`
-	Queries       []Query    `json:"queries"`
-	Quarantine    Quarantine `json:"quarantine"`
+	Format        string    `json:"format"`
+	FormatVersion int       `json:"format_version"`
+	Checkpoint    uint64    `json:"checkpoint"` // a counter of its own, from 1
+	Epoch         uint64    `json:"epoch"`      // of the snapshot
+	Created       time.Time `json:"created"`
+	Writer        string    `json:"writer"`
+	Savepoint     string    `json:"savepoint,omitempty"` // its name, if it is one: kept until it is dropped
+	// History is the token of the state's newest mark: a later checkpoint may be
+	// based on this one when the state still knows it. Empty: never.
+	History    string     `json:"history,omitempty"`
+	Slots      int        `json:"slots"`
+	BasedOn    *BasedOn   `json:"based_on"` // nil when it shares no file
+	NextID     uint32     `json:"next_id"`  // of sources and views: ids are never given again
+	NextCursor uint32     `json:"next_cursor"`
+	Sources    []Source   `json:"sources"`
+	Cursors    []Cursor   `json:"cursors"`
+	Views      []View     `json:"views"`
+	Queries    []Query    `json:"queries"`
+	Quarantine Quarantine `json:"quarantine"`
 	// Edits are the changes that were made to groups other than by records, the
 	// oldest first.
 	Edits []Edit `json:"edits,omitempty"`
 }
 
-// BasedOn is the checkpoint whose files of unchanged views this one shares.
+// BasedOn is the checkpoint with which this one shares files.
 type BasedOn struct {
 	Checkpoint uint64 `json:"checkpoint"`
 	Epoch      uint64 `json:"epoch"`
@@ -79,7 +82,9 @@ type Position struct {
 	LeaderEpoch int32  `json:"leader_epoch"`
 }
 
-// A View is one materialized view and its file.
+// A View is one materialized view and its file or files: File when it is whole,
+// else Parts, the base first and then deltas, whose rows take the place of earlier
+// ones with the same key.
 type View struct {
 	ID           uint32     `json:"id"`
 	Name         string     `json:"name"`
@@ -96,7 +101,27 @@ type View struct {
 	Bytes        int64      `json:"state_bytes"`
 	Columns      []Column   `json:"columns"`
 	Plan         plan.View  `json:"plan"`
-	File         File       `json:"file"`
+	File         File       `json:"file,omitzero"`
+	Parts        []File     `json:"parts,omitempty"`
+}
+
+// Files are the files of the view in the order in which they are read.
+func (v *View) Files() []File {
+	if v.Whole() {
+		return []File{v.File}
+	}
+	return v.Parts
+}
+
+// Whole says that the view is one file.
+func (v *View) Whole() bool { return len(v.Parts) == 0 }
+
+// changedRows is the number of rows in deltas.
+func (v *View) changedRows() (n int64) {
+	for i := 1; i < len(v.Parts); i++ {
+		n += v.Parts[i].Rows
+	}
+	return n
 }
 
 // An Edit is the record of one change that [Transform] or [Merge] made.
@@ -185,8 +210,8 @@ func (m *Manifest) Bytes() int64 {
 
 func (m *Manifest) files() []File {
 	var fs []File
-	for _, v := range m.Views {
-		fs = append(fs, v.File)
+	for i := range m.Views {
+		fs = append(fs, m.Views[i].Files()...)
 	}
 	if m.Quarantine.File != nil {
 		fs = append(fs, *m.Quarantine.File)

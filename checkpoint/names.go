@@ -92,3 +92,16 @@ func fileName(view string, id uint32) string {
 	}
 	return path.Join("views", b.String()+".arrow")
 }
+
+// partName is the name of part i of a view with deltas.
+func partName(view string, id uint32, i int) string {
+	dir := strings.TrimSuffix(fileName(view, id), ".arrow")
+	if strings.HasSuffix(dir, ".arrow") { // the file of another view
+		dir = fmt.Sprintf("%s-%d", dir, id)
+	}
+	kind := "delta"
+	if i == 0 {
+		kind = "base"
+	}
+	return path.Join(dir, fmt.Sprintf("%03d-%s.arrow", i, kind))
+}

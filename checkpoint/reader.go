@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -35,8 +36,16 @@ func Open(fsys vfs.FS, dir string) (*Checkpoint, error) {
 // Verify compares every file with its sha256 in the manifest and returns all
 // that differ.
 func (c *Checkpoint) Verify(ctx context.Context) error {
+	err := c.verify(ctx, c.Manifest)
+	if m, ok := c.compacted(err); ok {
+		return c.verify(ctx, m)
+	}
+	return err
+}
+
+func (c *Checkpoint) verify(ctx context.Context, m *Manifest) error {
 	var errs []error
-	for _, f := range c.Manifest.files() {
+	for _, f := range m.files() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -45,14 +54,33 @@ func (c *Checkpoint) Verify(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// compacted looks whether a file is missing because the checkpoint was made
+// whole since it was opened, and reads its manifest as it is now.
+func (c *Checkpoint) compacted(err error) (*Manifest, bool) {
+	if !errors.Is(err, ErrMissing) {
+		return nil, false
+	}
+	m, err := readManifest(c.fs, c.dir)
+	return m, err == nil && !slices.Equal(m.files(), c.Manifest.files())
+}
+
 func (c *Checkpoint) path(f File) string { return c.fs.PathJoin(c.dir, f.Name) }
 
-// Table opens the file of a view, found by name without regard to case, and
-// verifies its tail. The caller closes the Table; scans that run go on.
+// Table opens the file of a view, found by name without regard to case, or its
+// files, and verifies their tails. The caller closes the Table; scans that run go
+// on.
 func (c *Checkpoint) Table(view string) (*Table, error) {
-	v, ok := c.Manifest.View(view)
+	t, err := c.table(c.Manifest, view)
+	if m, ok := c.compacted(err); ok {
+		return c.table(m, view)
+	}
+	return t, err
+}
+
+func (c *Checkpoint) table(m *Manifest, view string) (_ *Table, err error) {
+	v, ok := m.View(view)
 	if !ok {
-		return nil, &Error{Kind: ErrMismatch, Path: c.dir, What: fmt.Sprintf("checkpoint %d has no view %s", c.Manifest.Checkpoint, view)}
+		return nil, &Error{Kind: ErrMismatch, Path: c.dir, What: fmt.Sprintf("checkpoint %d has no view %s", m.Checkpoint, view)}
 	}
 	at, err := v.stateColumns()
 	if err != nil {
@@ -65,8 +93,17 @@ func (c *Checkpoint) Table(view string) (*Table, error) {
 	if min(t.slot, t.epoch, t.err, t.errAt) < 0 {
 		return nil, &Error{Kind: ErrMismatch, Path: c.dir, What: "view " + v.Name + " lacks system columns"}
 	}
-	if t.file, err = openArrow(c.fs, c.path(v.File), v.File); err != nil {
-		return nil, err
+	defer func() {
+		if err != nil {
+			_ = t.Close()
+		}
+	}()
+	for _, f := range v.Files() {
+		file, err := openArrow(c.fs, c.path(f), f)
+		if err != nil {
+			return nil, err
+		}
+		t.parts = append(t.parts, file)
 	}
 	return t, nil
 }
@@ -106,7 +143,7 @@ func (c *Checkpoint) Refused(ctx context.Context) (out []state.RefusedRecord, er
 type Table struct {
 	View *View
 
-	file   *arrowFile
+	parts  []*arrowFile // the file, or the base and its deltas
 	fields []sqltype.Field
 	at     []int // columns of the file that hold them
 	slot, epoch, err, errAt,
@@ -116,13 +153,19 @@ type Table struct {
 // Columns are the names and types of a scan: plan.View.StateColumns.
 func (t *Table) Columns() []sqltype.Field { return t.fields }
 
-// Close closes the file once the scans that run are released.
-func (t *Table) Close() error { return t.file.Close() }
+// Close closes the files once the scans that run are released.
+func (t *Table) Close() error {
+	var errs []error
+	for _, p := range t.parts {
+		errs = append(errs, p.Close())
+	}
+	return errors.Join(errs...)
+}
 
 // Scan reads the table as state.Snapshot.Scan reads the live one: the same
 // request gives the same columns in the same order and form. View is not looked
 // at, filters are not applied (they only ever narrow a scan), and BatchRows is
-// that of the file. A group that only the file's types put in error comes with
+// that of the file. Deltas are merged on the way, a batch of each in memory. A group that only the file's types put in error comes with
 // its exact values and without the error. The caller releases the reader.
 func (t *Table) Scan(ctx context.Context, r state.ScanRequest) (array.RecordReader, error) {
 	if r.Mem == nil {

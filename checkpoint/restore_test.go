@@ -23,6 +23,11 @@ import (
 // a group whose sum overflows, a refused record.
 func fold(t *testing.T, s *state.Store, r *rand.Rand, next int64) {
 	t.Helper()
+	foldOf(t, s, next, func(v *plan.View) arrow.RecordBatch { return partials(r, v) })
+}
+
+func foldOf(t *testing.T, s *state.Store, next int64, rows func(*plan.View) arrow.RecordBatch) {
+	t.Helper()
 	src, _ := s.Catalog().Source("orders")
 	f := state.Fold{
 		Cursor: src.Cursor, Records: 10,
@@ -30,7 +35,7 @@ func fold(t *testing.T, s *state.Store, r *rand.Rand, next int64) {
 		Refused:   []state.Refused{{Source: src.ID, Topic: "orders", Offset: next - 1, Column: "city", Reason: "not UTF-8", Value: []byte{0xff}}},
 	}
 	for _, v := range s.Catalog().Following(src.Cursor) {
-		f.Partials = append(f.Partials, state.Partial{View: v.ID, Rows: partials(r, &v.Plan)})
+		f.Partials = append(f.Partials, state.Partial{View: v.ID, Rows: rows(&v.Plan)})
 	}
 	if err := s.Fold(t.Context(), f); err != nil {
 		t.Fatal(err)
@@ -39,8 +44,10 @@ func fold(t *testing.T, s *state.Store, r *rand.Rand, next int64) {
 
 // partials are random rows of a view. The count of the city "overflow" is so
 // great that it overflows when it comes twice.
-func partials(r *rand.Rand, v *plan.View) arrow.RecordBatch {
-	const n = 40
+func partials(r *rand.Rand, v *plan.View) arrow.RecordBatch { return partialsOf(r, v, 40, 60) }
+
+// partialsOf are n rows of so many cities.
+func partialsOf(r *rand.Rand, v *plan.View, n, cities int) arrow.RecordBatch {
 	var fields []arrow.Field
 	var cols []arrow.Array
 	for i, c := range v.StateColumns() {
@@ -53,7 +60,7 @@ func partials(r *rand.Rand, v *plan.View) arrow.RecordBatch {
 				if j == 0 {
 					b.Append("overflow")
 				} else {
-					b.Append(fmt.Sprintf("city %d", r.IntN(60)))
+					b.Append(fmt.Sprintf("city %d", r.IntN(cities)))
 				}
 			}
 			a = b.NewArray()
@@ -76,7 +83,7 @@ func partials(r *rand.Rand, v *plan.View) arrow.RecordBatch {
 		}
 		cols = append(cols, a)
 	}
-	return array.NewRecordBatch(arrow.NewSchema(fields, nil), cols, n)
+	return array.NewRecordBatch(arrow.NewSchema(fields, nil), cols, int64(n))
 }
 
 func openStore(t *testing.T, fsys vfs.FS, dir string) *state.Store {

@@ -27,7 +27,7 @@ func Sweep(fsys vfs.FS, dir string) (swept []string, err error) {
 		more, err = sweepDirect(d, dir)
 		swept = append(swept, more...)
 	}
-	return swept, err
+	return swept, errors.Join(err, sweepParts(fsys, dir))
 }
 
 // List reads the manifests of the checkpoints in dir, oldest first. A directory

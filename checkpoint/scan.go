@@ -62,7 +62,7 @@ func (s *scan) Next() bool {
 			return false
 		}
 		if s.rec, s.err = s.convert(s.in.RecordBatch()); s.err != nil {
-			s.err = damaged(s.table.file.path, "%v", s.err)
+			s.err = damaged(s.table.parts[0].path, "%v", s.err)
 			return false
 		}
 		if s.rec != nil {

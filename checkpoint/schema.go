@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -20,6 +21,8 @@ const (
 	errorColumn   = state.ErrorColumn // VARCHAR: why the group has no result, NULL when it has
 	errorAtColumn = "__error_at"      // VARCHAR: where it failed, one of the constants below
 	exactColumn   = "__exact"         // BLOB: values that their columns cannot hold
+
+	deletedName = state.DeletedColumn // BOOLEAN, in deltas: the group is gone
 )
 
 // The values of __error_at.
@@ -159,10 +162,21 @@ func newLayout(v *plan.View, epoch uint64) (*layout, error) {
 	return l, nil
 }
 
+func system(name string, id sqltype.ID) Column {
+	return Column{Name: name, Type: sqltype.Type{ID: id}, Role: RoleSystem}
+}
+
+// deletedColumn is the last one of a delta.
+func deletedColumn() Column { return system(deletedName, sqltype.Boolean) }
+
+// delta is the schema of a delta over files that reach up to epoch since.
+func (l *layout) delta(since uint64) *arrow.Schema {
+	meta := l.schema.Metadata()
+	m := arrow.NewMetadata(append(meta.Keys(), "weir.part", "weir.since"), append(meta.Values(), "delta", strconv.FormatUint(since, 10)))
+	return arrow.NewSchema(append(slices.Clone(l.schema.Fields()), deletedColumn().field()), &m)
+}
+
 func systemColumns(exact bool) []Column {
-	system := func(name string, id sqltype.ID) Column {
-		return Column{Name: name, Type: sqltype.Type{ID: id}, Role: RoleSystem}
-	}
 	cols := []Column{
 		system(slotColumn, sqltype.USmallInt),
 		system(epochColumn, sqltype.UBigInt),

@@ -41,7 +41,7 @@ func (t *Table) Rows(ctx context.Context, columns []string, mem memory.Allocator
 	for _, name := range columns {
 		i := t.View.column(name)
 		if i < 0 {
-			return nil, &Error{Kind: ErrMismatch, Path: t.file.path, What: fmt.Sprintf("view %s has no column %s", t.View.Name, name), Do: "the manifest lists the columns that there are (views[].columns)"}
+			return nil, &Error{Kind: ErrMismatch, Path: t.parts[0].path, What: fmt.Sprintf("view %s has no column %s", t.View.Name, name), Do: "the manifest lists the columns that there are (views[].columns)"}
 		}
 		at = append(at, i)
 	}
@@ -59,16 +59,25 @@ func (t *Table) Rows(ctx context.Context, columns []string, mem memory.Allocator
 	return r, nil
 }
 
-// raw reads the batches that hold slots from up to but not including to.
+// raw reads the batches that hold slots from up to but not including to. The
+// first and the last may hold rows of others, which may not be up to date.
 func (t *Table) raw(mem memory.Allocator, from, to int) (rawReader, error) {
-	first, last := t.file.batches(from, to)
-	in, err := t.file.scan(mem, first, last)
+	if len(t.parts) > 1 {
+		m, err := t.merged(mem, from, to)
+		if err != nil {
+			return nil, err
+		}
+		return m, nil
+	}
+	file := t.parts[0]
+	first, last := file.batches(from, to)
+	in, err := file.scan(mem, first, last)
 	if err != nil {
 		return nil, err
 	}
 	if err := sameColumns(in.Schema(), t.View.Columns); err != nil {
 		in.close()
-		return nil, damaged(t.file.path, "%v", err)
+		return nil, damaged(file.path, "%v", err)
 	}
 	return in, nil
 }

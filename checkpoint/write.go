@@ -30,6 +30,23 @@ type Snapshot interface {
 	RefusedCount(state.SourceID) state.RefusedCount
 }
 
+// A history is a Snapshot that knows what changed since an earlier one, as
+// *state.Snapshot does. Without it every view is written whole: only the store
+// itself can say that a file of an earlier checkpoint still holds.
+type history interface {
+	// Mark is the token by which a later snapshot knows this one, "" for none.
+	Mark() string
+	// Knows says whether the state went on from the snapshot of that epoch whose
+	// Mark was token.
+	Knows(token string, epoch uint64) bool
+	// Changed gives the groups of r.View that changed since, in the order of slot
+	// and key: what r asks for, then state.DeletedColumn. n is how many, or a little
+	// more. The error is state.ErrUnknown where that was not recorded.
+	Changed(ctx context.Context, r state.ScanRequest, token string, epoch uint64) (rows array.RecordReader, n int64, err error)
+}
+
+var _ history = (*state.Snapshot)(nil)
+
 // Options are the settings of [Write]. The zero value is usable.
 type Options struct {
 	// Mem allocates the batches, those that the Finalizer gets included: it must
@@ -44,6 +61,10 @@ type Options struct {
 	Rest float64
 	// Writer names the program in the manifest, for people.
 	Writer string
+	// Whole writes every view as one file. Else those of which the snapshot says
+	// what changed since the newest checkpoint share its files and add a delta. A
+	// savepoint is always whole.
+	Whole bool
 	// Savepoint makes the checkpoint a savepoint of that name: it stays until
 	// [Remove]. See [CheckName]; no other savepoint in the directory may have it.
 	Savepoint string
@@ -54,9 +75,11 @@ type Options struct {
 // process dies at any point, dir holds what it held before, and perhaps a
 // leftover for [Sweep].
 //
-// The file of a view that stands where it stood in the newest checkpoint is
-// hard-linked from there. A few batches are in memory at a time. One Write at a
-// time in a directory; the caller keeps snap open until it returns.
+// The files of a view that stands where it stood in the newest checkpoint of the
+// same state are hard-linked from there, and so are those of a view that changed
+// a little, which gets a delta besides. A few batches are in memory at a time.
+// One Write at a time in a directory; the caller keeps snap open until it
+// returns.
 func Write(ctx context.Context, fsys vfs.FS, dir string, snap Snapshot, fin Finalizer, o Options) (*Manifest, error) {
 	if o.Mem == nil {
 		o.Mem = memory.DefaultAllocator
@@ -75,6 +98,7 @@ func Write(ctx context.Context, fsys vfs.FS, dir string, snap Snapshot, fin Fina
 		}
 	}
 	w := &writer{fs: fsys, dir: dir, snap: snap, fin: fin, o: o}
+	w.history, _ = snap.(history)
 	return w.write(ctx)
 }
 
@@ -85,8 +109,9 @@ type writer struct {
 	fin  Finalizer
 	o    Options
 
-	tmp  string
-	last *Manifest // the newest checkpoint, nil if there is none to share with
+	history history // nil if snap is none
+	tmp     string
+	last    *Manifest // the newest checkpoint of this state, nil if there is none
 }
 
 func (w *writer) write(ctx context.Context) (_ *Manifest, err error) {
@@ -126,15 +151,7 @@ func (w *writer) write(ctx context.Context) (_ *Manifest, err error) {
 	if e, ok := w.snap.(interface{ Edits() []Edit }); ok { // its groups are not all what records made
 		m.Edits = e.Edits()
 	}
-	text, err := m.encode()
-	if err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
-	}
-	err = atomicfile.Write(w.fs, w.fs.PathJoin(w.tmp, ManifestName), func(f io.Writer) error {
-		_, err := f.Write(text)
-		return err
-	})
-	if err != nil {
+	if err := m.write(w.fs, w.tmp); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -146,18 +163,24 @@ func (w *writer) write(ctx context.Context) (_ *Manifest, err error) {
 	return m, nil
 }
 
-// number is the next free one. It also reads the newest checkpoint: an unreadable
-// one shares nothing and is no reason not to write another.
+// number is the next free one. It also finds the newest checkpoint that the
+// state went on from: an unreadable one, one of an older format or one of another
+// state shares nothing and is no reason not to write another.
 func (w *writer) number() (uint64, error) {
 	ids, err := numbers(w.fs, w.dir)
 	if err != nil || len(ids) == 0 {
 		return 1, err
 	}
-	id := ids[len(ids)-1]
-	if m, err := readManifest(w.fs, w.fs.PathJoin(w.dir, dirName(id))); err == nil && m.FormatVersion == FormatVersion {
-		w.last = m
+	for _, id := range slices.Backward(ids) {
+		if w.history == nil || w.last != nil {
+			break
+		}
+		m, err := readManifest(w.fs, Path(w.fs, w.dir, id))
+		if err == nil && m.FormatVersion == FormatVersion && m.History != "" && w.history.Knows(m.History, m.Epoch) {
+			w.last = m
+		}
 	}
-	return id + 1, nil
+	return ids[len(ids)-1] + 1, nil
 }
 
 // manifest is everything that is known before a row is read.
@@ -169,6 +192,9 @@ func (w *writer) manifest(id uint64) *Manifest {
 		Slots: state.Slots, NextID: cat.NextID, NextCursor: cat.NextCursor,
 		Sources: []Source{}, Cursors: []Cursor{}, Views: []View{}, Queries: []Query{},
 		Quarantine: Quarantine{Sources: []QuarantineCount{}, Columns: quarantineColumns()},
+	}
+	if w.history != nil {
+		m.History = w.history.Mark()
 	}
 	cursor := func(c state.CursorID) {
 		if !slices.ContainsFunc(m.Cursors, func(have Cursor) bool { return have.ID == uint32(c) }) {
@@ -202,8 +228,11 @@ func (w *writer) manifest(id uint64) *Manifest {
 func (w *writer) views(ctx context.Context, m *Manifest) error {
 	for i := range m.Views {
 		v := &m.Views[i]
-		shared, err := w.share(m, v)
-		if err == nil && !shared {
+		done, err := w.share(m, v)
+		if err == nil && !done {
+			done, err = w.delta(ctx, m, v)
+		}
+		if err == nil && !done {
 			err = w.view(ctx, m, v)
 		}
 		if err != nil {
@@ -213,30 +242,31 @@ func (w *writer) views(ctx context.Context, m *Manifest) error {
 	return nil
 }
 
-// share links the file of a view that did not change. A view is a function of
-// the records below its positions, and of its last edit, so it stands where it stood when it is the
-// same view at the same positions with as many records, groups and bytes.
-func (w *writer) share(m *Manifest, v *View) (bool, error) {
+// before is the view as it stands in the newest checkpoint of this state.
+func (w *writer) before(v *View) (*View, bool) {
 	if w.last == nil {
-		return false, nil
+		return nil, false
 	}
 	old, ok := w.last.View(v.Name)
+	return old, ok && old.ID == v.ID && old.CreatedEpoch == v.CreatedEpoch && old.Fingerprint == v.Fingerprint
+}
+
+func (w *writer) whole() bool { return w.o.Whole || w.o.Savepoint != "" }
+
+// share links the files of a view that did not change. A view is a function of
+// the records below its positions, so it stands where it stood when it is the
+// same view at the same positions with as many records, groups and bytes.
+func (w *writer) share(m *Manifest, v *View) (bool, error) {
+	old, ok := w.before(v)
 	stats := w.snap.Stats(state.ViewID(v.ID))
-	if !ok || old.ID != v.ID || old.CreatedEpoch != v.CreatedEpoch || old.Edited != v.Edited || old.Fingerprint != v.Fingerprint || old.Cursor != v.Cursor ||
-		old.Groups != stats.Groups || old.Bytes != stats.Bytes ||
+	if !ok || old.Cursor != v.Cursor || old.Groups != stats.Groups || old.Bytes != stats.Bytes || w.whole() && !old.Whole() ||
 		!slices.Equal(old.Positions, v.Positions) || w.last.records(old.Cursor) != m.records(v.Cursor) {
 		return false, nil
 	}
-	from := w.fs.PathJoin(w.dir, dirName(w.last.Checkpoint), old.File.Name)
-	// One damaged file must not live on in every later checkpoint.
-	if err := verifyFile(w.fs, from, old.File); err != nil {
-		return false, nil
+	if ok, err := w.link(m, old, old.Files()); !ok {
+		return false, err
 	}
-	if err := w.fs.Link(from, w.fs.PathJoin(w.tmp, old.File.Name)); err != nil {
-		return false, nil // a file system without links: write it again
-	}
-	v.File, v.Columns, v.Groups, v.Bytes, v.Errors = old.File, old.Columns, old.Groups, old.Bytes, old.Errors
-	m.BasedOn = &BasedOn{Checkpoint: w.last.Checkpoint, Epoch: w.last.Epoch}
+	v.File, v.Parts, v.Columns, v.Groups, v.Bytes, v.Errors = old.File, old.Parts, old.Columns, old.Groups, old.Bytes, old.Errors
 	return true, nil
 }
 
@@ -255,17 +285,20 @@ func (w *writer) view(ctx context.Context, m *Manifest, v *View) error {
 	if err != nil {
 		return err
 	}
-	rows := &fileRows{mem: w.o.Mem, view: &v.Plan, layout: l}
-	if len(l.eval) > 0 || v.Plan.Visible != "" {
-		if rows.final, err = w.fin.Prepare(ctx, &v.Plan, l.eval); err != nil {
-			return err
-		}
-		defer rows.final.Close()
+	rows, done, err := w.fileRows(ctx, v, l)
+	if err != nil {
+		return err
 	}
+	defer done()
 	name := fileName(v.Name, v.ID)
 	err = atomicfile.Create(w.fs, w.fs.PathJoin(w.tmp, name), func(f io.Writer) error {
 		out := newArrowWriter(f, l.schema, w.o.Mem)
-		if err := w.scan(ctx, v, rows, out); err != nil {
+		r, err := w.snap.Scan(ctx, w.scanRequest(v))
+		if err != nil {
+			return err
+		}
+		defer r.Release()
+		if err := w.copy(ctx, r, rows.convert, out); err != nil {
 			return err
 		}
 		v.File, err = out.Close()
@@ -279,19 +312,31 @@ func (w *writer) view(ctx context.Context, m *Manifest, v *View) error {
 	return nil
 }
 
-func (w *writer) scan(ctx context.Context, v *View, rows *fileRows, out *arrowWriter) error {
-	r, err := w.snap.Scan(ctx, state.ScanRequest{
+// fileRows makes what computes the rows of a view's file. done frees it.
+func (w *writer) fileRows(ctx context.Context, v *View, l *layout) (rows *fileRows, done func(), err error) {
+	rows = &fileRows{mem: w.o.Mem, view: &v.Plan, layout: l}
+	if len(l.eval) == 0 && v.Plan.Visible == "" {
+		return rows, func() {}, nil
+	}
+	if rows.final, err = w.fin.Prepare(ctx, &v.Plan, l.eval); err != nil {
+		return nil, nil, err
+	}
+	return rows, func() { _ = rows.final.Close() }, nil
+}
+
+func (w *writer) scanRequest(v *View) state.ScanRequest {
+	return state.ScanRequest{
 		View:  state.ViewID(v.ID),
 		Extra: state.Extra{Slot: true, Epoch: true, Error: true}, BatchRows: batchRows, Mem: w.o.Mem,
-	})
-	if err != nil {
-		return err
 	}
-	defer r.Release()
+}
+
+// copy writes what a snapshot reads, rested.
+func (w *writer) copy(ctx context.Context, r array.RecordReader, convert func(context.Context, arrow.RecordBatch) (arrow.RecordBatch, *array.Uint16, error), out *arrowWriter) error {
 	began := time.Now()
 	return gather(w.o.Mem, r, func(rec arrow.RecordBatch) error {
 		defer func() { began = time.Now() }()
-		file, slots, err := rows.convert(ctx, rec)
+		file, slots, err := convert(ctx, rec)
 		if err != nil {
 			return err
 		}

@@ -222,6 +222,14 @@ func (sn *Snapshot) Mark() string {
 	return ""
 }
 
+// Knows says whether the store went on from the snapshot of that epoch whose Mark
+// was token: whether what the snapshot does not call changed is as it was.
+func (sn *Snapshot) Knows(token string, epoch uint64) bool {
+	return slices.ContainsFunc(sn.p.marks, func(m mark) bool {
+		return m.token == token && m.epoch <= epoch && epoch <= sn.Epoch()
+	})
+}
+
 // Changed reads the groups of a view that changed after epoch since, as Scan
 // reads all of them: those that are there with their state of now, and those
 // that are gone with their key (and slot; all else is NULL) and true in the

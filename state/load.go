@@ -239,16 +239,22 @@ func Locate(p *plan.View, keys []arrow.Array) (slots []uint16, order [][]byte, e
 	if len(keys) > 0 {
 		rows = keys[0].Len()
 	}
+	var b []byte
+	ends := make([]int, rows)
+	slots = make([]uint16, rows)
 	for row := range rows {
-		var b []byte
-		rest := 0
+		rest := len(b)
 		for j, f := range parts {
 			if b = f(b, row); j == 0 && sh.timed {
 				rest = len(b)
 			}
 		}
-		slots = append(slots, uint16(slotOf(b[rest:])))
-		order = append(order, b)
+		slots[row], ends[row] = uint16(slotOf(b[rest:])), len(b)
+	}
+	order = make([][]byte, rows)
+	for row, start := 0, 0; row < rows; row++ {
+		order[row] = b[start:ends[row]:ends[row]]
+		start = ends[row]
 	}
 	return slots, order, nil
 }
