@@ -3,7 +3,6 @@ package queryable
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -64,7 +63,7 @@ type Clock interface {
 	WaitPosition(ctx context.Context, view string, at []Position) error
 }
 
-// Checkpointer lists, takes, drops and opens checkpoints. An id is a number or
+// Checkpointer lists, takes, drops and describes checkpoints. An id is a number or
 // the name of a savepoint.
 type Checkpointer interface {
 	Checkpoints(ctx context.Context) ([]Checkpoint, error)
@@ -74,8 +73,6 @@ type Checkpointer interface {
 	DropSavepoint(ctx context.Context, id string) error
 	// Manifest is the text of a checkpoint's manifest.json.
 	Manifest(ctx context.Context, id string) (json.RawMessage, error)
-	// OpenCheckpoint opens a view's Arrow file for reading from its beginning.
-	OpenCheckpoint(ctx context.Context, id, view string) (f io.ReadCloser, size int64, err error)
 }
 
 // Answer says what an answer is computed from. It becomes the headers
@@ -84,7 +81,7 @@ type Answer struct {
 	// Epoch is that of the present when any of it was read, and else the lowest of
 	// the checkpoints'.
 	Epoch     uint64
-	Positions []Position // of what Epoch is of, in any order
+	Positions []Position // of the present, or of all views of checkpoints that were read; in any order
 	Past      []Past     // the checkpoints that were read, each once, oldest first
 }
 
