@@ -126,8 +126,14 @@ func (b backend) describe(sn *state.Snapshot, v *state.View) queryable.View {
 	d.Quarantined = counts.ByView[v.ID] + counts.ByView[0]
 	s, _ := b.pipeline.Status(src)
 	d.Rate = s.Rate
-	d.Lag, _ = b.pipeline.Lag(v)
-	if v.Cursor != src.Cursor {
+	d.Lag = known(b.pipeline.Lag(v))
+	switch {
+	case s.State == ingest.Waiting:
+		d.State = ingest.Waiting
+		if s.Err != nil {
+			d.Error = s.Err.Error()
+		}
+	case v.Cursor != src.Cursor:
 		d.State = "backfilling"
 	}
 	if s.State == ingest.Stopped {
@@ -182,12 +188,36 @@ func (b backend) Sources(context.Context) ([]queryable.Source, queryable.Answer,
 			d.Error = s.Err.Error()
 		}
 		for _, p := range s.Partitions {
-			d.Partitions = append(d.Partitions, queryable.Partition{Partition: p.Partition, Next: p.Next, End: p.End, Lag: p.Lag})
-			d.Lag += p.Lag
+			d.Partitions = append(d.Partitions, queryable.Partition{Partition: p.Partition, Next: p.Next, End: known(p.End, p.End >= 0), Lag: known(p.Lag, p.Lag >= 0)})
 		}
+		d.Lag = known(s.Lag())
 		out = append(out, d)
 	}
 	return out, a, nil
+}
+
+// known is nil for what is not.
+func known(n int64, ok bool) *int64 {
+	if !ok {
+		return nil
+	}
+	return &n
+}
+
+// backfilling says whether a view still reads old records with a cursor of its own.
+func backfilling(cat *state.Catalog, v *state.View) bool {
+	src, ok := cat.SourceByID(v.Source)
+	return ok && v.Cursor != src.Cursor
+}
+
+// backfills are the names among some views of those that do.
+func backfills(cat *state.Catalog, vs ...*state.View) (names []string) {
+	for _, v := range vs {
+		if backfilling(cat, v) {
+			names = append(names, v.Plan.Name)
+		}
+	}
+	return names
 }
 
 func formatOf(s *state.Source) string {

@@ -65,7 +65,7 @@ func (r *running) stop() error {
 func (r *running) caughtUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	return r.waitCaughtUp(ctx)
+	return r.waitCaughtUp(ctx, nil)
 }
 
 // get asks over HTTP and returns the status and the body.

@@ -9,12 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 type runCmd struct {
 	Files []string `arg:"" name:"file" type:"existingfile" help:"SQL files with CREATE statements. They run again at each start: what is there already is left as it is."`
 	serveFlags
-	UntilCaughtUp bool `help:"End with exit status 0 when every view has committed what its topics held at the start."`
+	UntilCaughtUp bool `help:"End with exit status 0 when every view has committed what its topics held at the start; until then, say how far it is."`
 }
 
 func (runCmd) Help() string {
@@ -57,7 +58,7 @@ func serve(ctx context.Context, cfg config, out io.Writer, untilCaughtUp bool) e
 	var done func(context.Context) error
 	if untilCaughtUp {
 		done = func(ctx context.Context) error {
-			if err := a.waitCaughtUp(ctx); err != nil {
+			if err := a.waitCaughtUp(ctx, &progress{out: out, pause: 2 * time.Second}); err != nil {
 				return err
 			}
 			return errCaughtUp

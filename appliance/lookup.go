@@ -31,7 +31,7 @@ func (b backend) Lookup(ctx context.Context, r queryable.LookupRequest) (*querya
 	if !ok {
 		return nil, notFound("view", r.View)
 	}
-	g := &queryable.Groups{Answer: queryable.Answer{Epoch: sn.Epoch(), Positions: positions(sn.Positions(v.Cursor))}}
+	g := &queryable.Groups{Answer: queryable.Answer{Epoch: sn.Epoch(), Positions: positions(sn.Positions(v.Cursor))}, Backfilling: backfills(sn.Catalog(), v)}
 	var found []arrow.RecordBatch
 	defer func() {
 		for _, f := range found {

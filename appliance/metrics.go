@@ -40,15 +40,15 @@ func newGauges(a *Appliance) *gauges {
 		points:        d("point_queries_total", "Queries for one group by its key that were answered without a query process."),
 		records:       d("source_records_total", "Records read, in all, by the shared cursor.", "source"),
 		rate:          d("source_records_per_second", "Records read a second, lately.", "source"),
-		lag:           d("source_lag_records", "Records between the shared cursor and the stable ends.", "source"),
+		lag:           d("source_lag_records", "Records between the shared cursor and the stable ends; absent while these are not known.", "source"),
 		up:            d("source_up", "1 when the source runs, 0 when it waits or has stopped.", "source"),
 		refused:       d("source_quarantined_total", "Records refused, in all.", "source"),
 		groups:        d("view_groups", "Groups of a view.", "view"),
 		bytes:         d("view_bytes", "Bytes of keys and values of a view, before compression.", "view"),
 		failed:        d("view_groups_in_error", "Groups whose merge failed.", "view"),
-		behind:        d("view_lag_records", "Records between a view and the stable ends.", "view"),
+		behind:        d("view_lag_records", "Records between a view and the stable ends; absent while these are not known.", "view"),
 		partitionNext: d("partition_next_offset", "The next offset to be read.", "source", "partition"),
-		partitionEnd:  d("partition_end_offset", "The stable end.", "source", "partition"),
+		partitionEnd:  d("partition_end_offset", "The stable end; absent while it is not known.", "source", "partition"),
 	}
 }
 
@@ -89,18 +89,21 @@ func (g *gauges) Collect(c chan<- prometheus.Metric) {
 		counter(g.records, float64(sn.Records(src.Cursor)), src.Name)
 		counter(g.refused, float64(sn.RefusedCount(src.ID).Total), src.Name)
 		gauge(g.rate, s.Rate, src.Name)
-		up, lag := 0.0, int64(0)
+		up := 0.0
 		if s.State == ingest.Running {
 			up = 1
 		}
 		for _, p := range s.Partitions {
-			lag += p.Lag
 			part := strconv.Itoa(int(p.Partition))
 			gauge(g.partitionNext, float64(p.Next), src.Name, part)
-			gauge(g.partitionEnd, float64(p.End), src.Name, part)
+			if p.End >= 0 {
+				gauge(g.partitionEnd, float64(p.End), src.Name, part)
+			}
 		}
 		gauge(g.up, up, src.Name)
-		gauge(g.lag, float64(lag), src.Name)
+		if lag, ok := s.Lag(); ok {
+			gauge(g.lag, float64(lag), src.Name)
+		}
 	}
 	for i := range cat.Views {
 		v := &cat.Views[i]

@@ -98,6 +98,7 @@ func (b backend) point(ctx context.Context, r queryable.QueryRequest) *queryable
 	}
 	b.leased.note(sn)
 	rows.Answer = queryable.Answer{Epoch: sn.Epoch(), Positions: b.leased.positions(sn.Epoch())}
+	rows.Backfilling = backfills(sn.Catalog(), v)
 	b.points.Add(1)
 	return rows
 }

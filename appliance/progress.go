@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"time"
 
+	"weir/ingest"
 	"weir/ingest/kafka"
 	"weir/state"
 )
@@ -61,10 +63,29 @@ func (a *Appliance) watchFreshness(ctx context.Context) error {
 	}
 }
 
+// progress tells people how far a wait has come: a text that is new, and one every
+// pause at most. Nil tells nobody.
+type progress struct {
+	out   io.Writer
+	pause time.Duration
+	said  string
+	at    time.Time
+}
+
+func (p *progress) say(format string, args ...any) {
+	if p == nil || time.Since(p.at) < p.pause {
+		return
+	}
+	if text := fmt.Sprintf(format, args...); text != p.said {
+		p.said, p.at = text, time.Now()
+		fmt.Fprintln(p.out, text)
+	}
+}
+
 // watchCatchUp notes when every view has reached the ends that its topic had at
 // the start. A source that cannot is no reason to stop the others.
 func (a *Appliance) watchCatchUp(ctx context.Context) error {
-	err := a.waitCaughtUp(ctx)
+	err := a.waitCaughtUp(ctx, nil)
 	if err == nil {
 		a.caughtUp.Store(true)
 	} else if ctx.Err() == nil {
@@ -76,17 +97,18 @@ func (a *Appliance) watchCatchUp(ctx context.Context) error {
 // waitCaughtUp waits until all views that are there now have committed
 // everything up to the stable ends of their topics, as these stand now. A
 // source that stopped is an error.
-func (a *Appliance) waitCaughtUp(ctx context.Context) error {
-	ends, err := a.ends(ctx)
+func (a *Appliance) waitCaughtUp(ctx context.Context, p *progress) error {
+	ends, err := a.ends(ctx, p)
 	if err != nil {
 		return err
 	}
 	for {
 		next := a.store.Changed()
-		ok, err := a.passed(ends)
-		if ok || err != nil {
+		behind, err := a.passed(ends)
+		if behind == nil || err != nil {
 			return err
 		}
+		a.tell(p, behind)
 		select {
 		case <-next:
 		case <-time.After(time.Second): // a source that stops commits nothing
@@ -96,8 +118,19 @@ func (a *Appliance) waitCaughtUp(ctx context.Context) error {
 	}
 }
 
+// tell says how far the view that is the farthest behind has to go, or what its
+// source waits for.
+func (a *Appliance) tell(p *progress, b *behind) {
+	s, _ := a.pipeline.Status(b.source)
+	if s.State == ingest.Waiting && s.Err != nil {
+		p.say("waiting: source %s: %v", b.source.Name, s.Err)
+		return
+	}
+	p.say("catching up: view %s has %d records to go, and source %s reads %.0f records/s", b.view, b.records, b.source.Name, s.Rate)
+}
+
 // ends asks for the ends of all topics, and waits for brokers and topics.
-func (a *Appliance) ends(ctx context.Context) (map[state.SourceID][]state.Position, error) {
+func (a *Appliance) ends(ctx context.Context, p *progress) (map[state.SourceID][]state.Position, error) {
 	ends := map[state.SourceID][]state.Position{}
 	cat := a.store.Catalog()
 	for i := range cat.Sources {
@@ -116,6 +149,7 @@ func (a *Appliance) ends(ctx context.Context) (map[state.SourceID][]state.Positi
 			if !connect && !unknown {
 				return nil, fmt.Errorf("source %s: %w", src.Name, err)
 			}
+			p.say("waiting: source %s: %v", src.Name, err)
 			select {
 			case <-time.After(time.Second):
 			case <-ctx.Done():
@@ -126,39 +160,50 @@ func (a *Appliance) ends(ctx context.Context) (map[state.SourceID][]state.Positi
 	return ends, nil
 }
 
-// passed says whether the committed positions of all views are at or beyond
-// some ends. Those of a topic that was created again since are at no end: its
-// offsets mean something else.
-func (a *Appliance) passed(ends map[state.SourceID][]state.Position) (bool, error) {
+// behind is a view that has not reached some ends, and how many offsets it lacks.
+type behind struct {
+	view    string
+	source  *state.Source
+	records int64
+}
+
+// passed compares the committed positions of all views with some ends. It returns
+// the view that is the farthest behind, nil when none is. Positions in a topic that
+// was created again since are at no end: its offsets mean something else.
+func (a *Appliance) passed(ends map[state.SourceID][]state.Position) (*behind, error) {
 	sn, err := a.store.Snapshot()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer sn.Close()
 	cat := sn.Catalog()
-	all := true
+	var worst *behind
 	for i := range cat.Views {
 		v := &cat.Views[i]
 		at := map[int32]state.Position{}
 		for _, p := range sn.Positions(v.Cursor) {
 			at[p.Partition] = p
 		}
+		left := int64(0)
 		for _, end := range ends[v.Source] {
 			p := at[end.Partition]
-			other := p.TopicID != end.TopicID && p.TopicID != [16]byte{} && end.TopicID != [16]byte{}
-			if p.Next < end.Next || other {
-				all = false
+			left += max(0, end.Next-p.Next)
+			if other(p, end) {
+				left = max(left, 1)
 			}
 		}
+		if src, ok := cat.SourceByID(v.Source); ok && left > 0 && (worst == nil || left > worst.records) {
+			worst = &behind{v.Plan.Name, src, left}
+		}
 	}
-	if all {
-		return true, nil
+	if worst == nil {
+		return nil, nil
 	}
 	for i := range cat.Sources {
 		src := &cat.Sources[i]
-		if s, _ := a.pipeline.Status(src); s.State == "stopped" && len(ends[src.ID]) > 0 {
-			return false, s.Err
+		if s, _ := a.pipeline.Status(src); s.State == ingest.Stopped && len(ends[src.ID]) > 0 {
+			return worst, s.Err
 		}
 	}
-	return false, nil
+	return worst, nil
 }

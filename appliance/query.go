@@ -125,6 +125,13 @@ func (b backend) table(fields []sqltype.Field, rows [][]any) (*queryable.Rows, e
 	return &queryable.Rows{Answer: queryable.Answer{Epoch: b.store.Epoch()}, Columns: cols, Records: rd}, nil
 }
 
+func numberOrNull(n *int64) any {
+	if n == nil {
+		return nil
+	}
+	return *n
+}
+
 // show answers SHOW SOURCES, VIEWS, CHECKPOINTS and SAVEPOINTS.
 func (b backend) show(ctx context.Context, what string) (*queryable.Rows, error) {
 	switch what {
@@ -135,7 +142,7 @@ func (b backend) show(ctx context.Context, what string) (*queryable.Rows, error)
 		}
 		var rows [][]any
 		for _, s := range list {
-			rows = append(rows, []any{s.Name, s.Topic, s.State, s.Records, s.Lag, s.Quarantined, s.Error})
+			rows = append(rows, []any{s.Name, s.Topic, s.State, s.Records, numberOrNull(s.Lag), s.Quarantined, s.Error})
 		}
 		return b.table([]sqltype.Field{text("name"), text("topic"), text("state"), number("records"), number("lag"), number("quarantined"), text("error")}, rows)
 	case "VIEWS":
@@ -145,7 +152,7 @@ func (b backend) show(ctx context.Context, what string) (*queryable.Rows, error)
 		}
 		var rows [][]any
 		for _, v := range list {
-			rows = append(rows, []any{v.Name, v.Kind, v.Source, v.State, v.Groups, v.Lag, v.Error})
+			rows = append(rows, []any{v.Name, v.Kind, v.Source, v.State, v.Groups, numberOrNull(v.Lag), v.Error})
 		}
 		return b.table([]sqltype.Field{text("name"), text("kind"), text("source"), text("state"), number("groups"), number("lag"), text("error")}, rows)
 	case "CHECKPOINTS", "SAVEPOINTS":

@@ -40,7 +40,7 @@ func TestViewOverATopicThatWasCreatedAgain(t *testing.T) {
 		}
 	}
 	do("CREATE MATERIALIZED VIEW w AS SELECT count(*) AS n FROM s")
-	if err := b.run.waitCaughtUp(ctx); err == nil || !strings.Contains(err.Error(), "created again") {
+	if err := b.run.waitCaughtUp(ctx, nil); err == nil || !strings.Contains(err.Error(), "created again") {
 		t.Errorf("caught up: %v", err)
 	}
 	do("DROP MATERIALIZED VIEW v")

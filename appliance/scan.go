@@ -56,7 +56,7 @@ func (b backend) Scan(ctx context.Context, r queryable.ScanRequest) (*queryable.
 	s.refs.Store(1)
 	return &queryable.Rows{
 		Answer:  queryable.Answer{Epoch: sn.Epoch(), Positions: positions(sn.Positions(v.Cursor))},
-		Columns: s.columns, Records: s, Next: s.next,
+		Columns: s.columns, Records: s, Next: s.next, Backfilling: backfills(sn.Catalog(), v),
 	}, nil
 }
 

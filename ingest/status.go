@@ -1,6 +1,8 @@
 package ingest
 
 import (
+	"errors"
+
 	"weir/ingest/kafka"
 	"weir/state"
 )
@@ -22,11 +24,31 @@ type SourceStatus struct {
 }
 
 // PartitionStatus is how far the shared cursor, or the farthest one, has come in
-// one partition. End is the end of what is stable, -1 while unknown.
+// one partition. End is the end of what is stable, and Lag what lies before it;
+// both are -1 while unknown, as they are without a broker that answers.
 type PartitionStatus struct {
 	Partition int32
 	Next, End int64
 	Lag       int64
+}
+
+// Lag is how far the source is behind in all partitions; false when that is not
+// known.
+func (s *SourceStatus) Lag() (lag int64, ok bool) {
+	for _, p := range s.Partitions {
+		if p.Lag < 0 {
+			return 0, false
+		}
+		lag += p.Lag
+	}
+	return lag, len(s.Partitions) > 0 && s.State == Running
+}
+
+// current says whether what a reader knows of the ends of its topic holds now.
+func current(r kafka.Status) bool {
+	_, connect := errors.AsType[*kafka.ConnectError](r.Err)
+	_, denied := errors.AsType[*kafka.AuthError](r.Err)
+	return r.State == kafka.StateReading && !connect && !denied
 }
 
 // Status describes a source. ok is false when it is not fed here.
@@ -54,7 +76,7 @@ func (p *Pipeline) Status(src *state.Source) (s SourceStatus, ok bool) {
 	}
 	if lane == nil {
 		for _, at := range p.o.Store.Positions(src.Cursor) {
-			s.Partitions = append(s.Partitions, PartitionStatus{Partition: at.Partition, Next: at.Next, End: -1})
+			s.Partitions = append(s.Partitions, PartitionStatus{Partition: at.Partition, Next: at.Next, End: -1, Lag: -1})
 		}
 		return s, true
 	}
@@ -63,7 +85,8 @@ func (p *Pipeline) Status(src *state.Source) (s SourceStatus, ok bool) {
 	if s.Err == nil {
 		s.Err = r.Err
 	}
-	if r.State == kafka.StateWaiting || r.State == kafka.StateConnecting {
+	known := s.State == Running && current(r)
+	if s.State == Running && !known {
 		s.State = Waiting
 	}
 	for _, q := range r.Partitions {
@@ -71,7 +94,11 @@ func (p *Pipeline) Status(src *state.Source) (s SourceStatus, ok bool) {
 		if !seen {
 			at = q.Position
 		}
-		s.Partitions = append(s.Partitions, PartitionStatus{Partition: q.Partition, Next: at, End: q.LastStable, Lag: max(0, q.LastStable-at)})
+		p := PartitionStatus{Partition: q.Partition, Next: at, End: -1, Lag: -1}
+		if known && q.LastStable >= 0 {
+			p.End, p.Lag = q.LastStable, max(0, q.LastStable-at)
+		}
+		s.Partitions = append(s.Partitions, p)
 	}
 	return s, true
 }
@@ -86,13 +113,17 @@ func (p *Pipeline) Lag(v *state.View) (lag int64, ok bool) {
 		return 0, false
 	}
 	f.mu.Lock()
-	l := f.lanes[v.Cursor]
+	l, stopped := f.lanes[v.Cursor], f.err != nil
 	f.mu.Unlock()
-	if l == nil {
+	if l == nil || stopped {
+		return 0, false
+	}
+	r := l.reader.Status()
+	if !current(r) || len(r.Partitions) == 0 {
 		return 0, false
 	}
 	next := l.stats.positions()
-	for _, q := range l.reader.Status().Partitions {
+	for _, q := range r.Partitions {
 		if q.LastStable < 0 {
 			return 0, false
 		}

@@ -123,6 +123,9 @@ type Rows struct {
 	// Next is the cursor after the last row of a scan, "" at the view's end. It
 	// is called after Records ended, and may be nil.
 	Next func() string
+	// Backfilling are the views among what was read that still read old records,
+	// and so are not whole.
+	Backfilling []string
 }
 
 // Roles of columns.
@@ -196,6 +199,8 @@ type Groups struct {
 	Wanted  []int             // per group: the row of LookupRequest.Keys it answers, ascending
 	Errors  []string          // per group: why it has no value, "" when it has; nil when all have
 	More    bool              // Limit cut the answer
+	// Backfilling is as in Rows.
+	Backfilling []string
 }
 
 // ScanRequest asks for a stretch of a view.
@@ -218,7 +223,7 @@ type View struct {
 	Bytes       int64      `json:"bytes"`
 	Epoch       uint64     `json:"epoch"`
 	Positions   []Position `json:"positions"`
-	Lag         int64      `json:"lag"`   // records behind the ends of its topics
+	Lag         *int64     `json:"lag"`   // records behind the ends of its topics, nil when not known
 	Rate        float64    `json:"rate"`  // records a second
 	State       string     `json:"state"` // running, backfilling or stopped
 	Error       string     `json:"error,omitempty"`
@@ -236,18 +241,19 @@ type Source struct {
 	State       string          `json:"state"` // running, waiting or stopped
 	Error       string          `json:"error,omitempty"`
 	Rate        float64         `json:"rate"`
-	Lag         int64           `json:"lag"`
+	Lag         *int64          `json:"lag"` // nil when not known
 	Partitions  []Partition     `json:"partitions"`
 	Quarantined int64           `json:"quarantined"`
 	Records     int64           `json:"records"`
 }
 
-// Partition is how far a source has read one partition.
+// Partition is how far a source has read one partition. End and Lag are nil when
+// not known.
 type Partition struct {
-	Partition int32 `json:"partition"`
-	Next      int64 `json:"next"`
-	End       int64 `json:"end"`
-	Lag       int64 `json:"lag"`
+	Partition int32  `json:"partition"`
+	Next      int64  `json:"next"`
+	End       *int64 `json:"end"`
+	Lag       *int64 `json:"lag"`
 }
 
 // QuarantineRequest asks for a page of rejected records.

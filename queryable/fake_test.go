@@ -86,7 +86,7 @@ func (f *fake) View(_ context.Context, name string) (View, Answer, error) {
 func (f *fake) Sources(context.Context) ([]Source, Answer, error) {
 	return []Source{{
 		Name: "orders", Connector: "kafka", Topic: "orders", Format: "json", State: "running", Records: 30,
-		Partitions: []Partition{{0, 10, 12, 2}},
+		Partitions: []Partition{{0, 10, new(int64(12)), new(int64(2))}, {1, 3, nil, nil}},
 	}}, fakeAnswer, nil
 }
 

@@ -112,6 +112,7 @@ func (a *API) find(c *fiber.Ctx, keys []map[string]json.RawMessage, bare bool, r
 		return k.fault(err)
 	}
 	defer groups.Batch.Release()
+	sayBackfilling(c, groups.Backfilling)
 	a.answerHeaders(c, groups.Answer)
 	l := &found{Groups: groups, asked: batch, schema: schema, whole: whole, form: f}
 	if err := l.bind(); err != nil {

@@ -19,15 +19,15 @@ func TestRoutes(t *testing.T) {
 	f := newFake()
 	s := serve(t, f)
 	const view = `{"name":"revenue by/city","kind":"materialized","sql":"CREATE …","source":"orders","columns":[{"name":"city","type":"VARCHAR"}],` +
-		`"groups":2,"bytes":99,"epoch":7,"positions":[{"topic":"orders","partition":0,"next":10}],"lag":0,"rate":0,"state":"running","quarantined":0}`
-	const empty = `{"name":"empty","kind":"","sql":"","source":"","columns":[],"groups":0,"bytes":0,"epoch":0,"positions":[],"lag":0,"rate":0,"state":"","quarantined":0}`
+		`"groups":2,"bytes":99,"epoch":7,"positions":[{"topic":"orders","partition":0,"next":10}],"lag":null,"rate":0,"state":"running","quarantined":0}`
+	const empty = `{"name":"empty","kind":"","sql":"","source":"","columns":[],"groups":0,"bytes":0,"epoch":0,"positions":[],"lag":null,"rate":0,"state":"","quarantined":0}`
 	s.get("/healthz").want(t, 200, `{"ok":true}`)
 	s.get("/readyz").want(t, 200, `{"ready":true,"state":"RUNNING"}`)
 	s.get("/api/v1/views").want(t, 200, `{"views":[`+view+`,`+empty+`]}`)
 	s.get("/api/v1/views/revenue%20by%2Fcity").want(t, 200, view)
 	s.get("/api/v1/views/gone").code(t, NotFound, "gone")
 	s.get("/api/v1/sources").want(t, 200, `{"sources":[{"name":"orders","sql":"","connector":"kafka","topic":"orders","format":"json","columns":[],"state":"running",`+
-		`"rate":0,"lag":0,"partitions":[{"partition":0,"next":10,"end":12,"lag":2}],"quarantined":0,"records":30}]}`)
+		`"rate":0,"lag":null,"partitions":[{"partition":0,"next":10,"end":12,"lag":2},{"partition":1,"next":3,"end":null,"lag":null}],"quarantined":0,"records":30}]}`)
 	s.get("/api/v1/sources/orders/quarantine?limit=5").want(t, 200, `{"records":[{"topic":"","partition":1,"offset":5,"timestamp":"2026-11-29T18:00:00Z",`+
 		`"reason":"\u003cimg onerror=x\u003e","key":null,"value":"AHs="}],"next":"c1"}`)
 	s.get("/api/v1/sources/orders/quarantine?limit=1001").code(t, BadRequest, "limit")

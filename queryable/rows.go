@@ -80,7 +80,7 @@ func bindCells(columns []Column, batch arrow.RecordBatch, one func(sqltype.Type,
 }
 
 // jsonLayout is {"columns":[…],"rows":[[…],…],"epoch":…}, with "truncated":true
-// when rows are missing.
+// when rows are missing, and "backfilling":[…] where views are not whole yet.
 type jsonLayout struct {
 	rows  *Rows
 	form  Form
@@ -127,6 +127,7 @@ func (l *jsonLayout) end(dst []byte) []byte {
 	if l.rows.truncated() {
 		dst = append(dst, `,"truncated":true`...)
 	}
+	dst = appendBackfilling(dst, l.rows.Backfilling)
 	return append(dst, "}\n"...)
 }
 

@@ -22,6 +22,7 @@ const holdBack = 1 << 20
 func (a *API) send(c *fiber.Ctx, k *call, rows *Rows, src source, contentType string, hold int) error {
 	k.defers(func() { rows.Records.Release() })
 	a.answerHeaders(c, rows.Answer)
+	sayBackfilling(c, rows.Backfilling)
 	var buf []byte
 	var err error
 	for err == nil && len(buf) <= hold {

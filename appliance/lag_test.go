@@ -1,0 +1,229 @@
+//go:build duckdb_arrow
+
+package appliance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/appliance/devbroker"
+	"weir/state"
+)
+
+const numbersOnlySQL = `
+CREATE SOURCE numbers (n BIGINT) WITH (connector = 'kafka', topic = 'numbers');
+CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM numbers;
+`
+
+// lagOf is what a GET of a source or view says, as its JSON.
+func (b *bed) lagOf(path string) (state, lag, err string) {
+	b.t.Helper()
+	_, body, fail := b.run.get(path)
+	if fail != nil {
+		b.t.Fatal(fail)
+	}
+	type described struct {
+		State, Error string
+		Lag          json.RawMessage
+	}
+	var one described
+	var list struct{ Sources []described }
+	if strings.HasSuffix(path, "/sources") {
+		fail = json.Unmarshal([]byte(body), &list)
+		one = list.Sources[0]
+	} else {
+		fail = json.Unmarshal([]byte(body), &one)
+	}
+	if fail != nil {
+		b.t.Fatal(fail)
+	}
+	return one.State, string(one.Lag), one.Error
+}
+
+// becomes polls until a source or view is in a state with a lag, and says why.
+func (b *bed) becomes(path, state, lag, why string) {
+	b.t.Helper()
+	end := time.After(patience)
+	for {
+		s, l, e := b.lagOf(path)
+		if s == state && l == lag && strings.Contains(e, why) {
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond): // a source's state has no event
+		case <-end:
+			b.t.Fatalf("%s is %s with lag %s (%s), not %s with %s (%s)", path, s, l, e, state, lag, why)
+		}
+	}
+}
+
+// TestUnknownLag has no topic, then one, then no broker: a lag that nobody knows
+// is null and absent from the metrics, and the state says why.
+func TestUnknownLag(t *testing.T) {
+	b := newBed(t)
+	b.must(numbersOnlySQL)
+	unknown := func(want string) {
+		t.Helper()
+		for _, path := range []string{"/api/v1/sources", "/api/v1/views/v"} {
+			b.becomes(path, "waiting", "null", want)
+		}
+		if got := b.rows("SELECT 1"); got != "1\n" { // SQL goes on
+			t.Error(got)
+		}
+		if got := b.rows("SHOW VIEWS"); !strings.Contains(got, `"waiting" | 1 | null | `) {
+			t.Error(got)
+		}
+		_, metrics, err := b.run.get("/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"weir_source_lag_records{", "weir_view_lag_records{", "weir_partition_end_offset{"} {
+			if strings.Contains(metrics, "\n"+name) {
+				t.Errorf("%s is there while it is not known", name)
+			}
+		}
+		if !strings.Contains(metrics, "\nweir_source_up{source=\"numbers\"} 0\n") {
+			t.Error("the source is said to be up")
+		}
+	}
+	unknown(`topic "numbers" does not exist`)
+	b.topic("numbers", 2)
+	b.send(&devbroker.Record{Topic: "numbers", Value: []byte(`{"n":1}`)})
+	for _, path := range []string{"/api/v1/sources", "/api/v1/views/v"} {
+		b.becomes(path, "running", "0", "")
+	}
+	_, metrics, err := b.run.get("/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`weir_source_lag_records{source="numbers"} 0`, `weir_view_lag_records{view="v"} 0`, `weir_partition_end_offset{partition="0",source="numbers"} `} {
+		if !strings.Contains(metrics, "\n"+want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if err := b.broker.Close(); err != nil {
+		t.Fatal(err)
+	}
+	unknown("reach kafka at " + b.broker.Addr())
+}
+
+// TestBackfilling holds the commit that ends a view's backfill: until then every
+// answer that reads the view says so.
+func TestBackfilling(t *testing.T) {
+	b := newBed(t)
+	b.topic("numbers", 1)
+	b.send(&devbroker.Record{Topic: "numbers", Value: []byte(`{"n":1}`)})
+	release := make(chan struct{})
+	b.config = func(c *config) {
+		c.hook = func(point string) {
+			if point == state.PointJoin {
+				<-release
+			}
+		}
+	}
+	b.must(numbersOnlySQL)
+	b.caughtUp()
+	b.query(`CREATE MATERIALIZED VIEW "w ü" AS SELECT n, count(*) AS c FROM numbers GROUP BY n`)
+	b.query(`CREATE VIEW over AS SELECT * FROM "w ü"`)
+	b.becomes("/api/v1/views/w%20%C3%BC", "backfilling", "0", "")
+
+	const name, header = `"backfilling":["w ü"]`, "w%20%C3%BC"
+	asked := func(young bool) {
+		t.Helper()
+		for sql, reads := range map[string]bool{
+			`SELECT c FROM "w ü"`: true, `SELECT c FROM "w ü" WHERE n = 1`: true, "FROM over": true, `SELECT * FROM v, "w ü" AS a, "w ü" AS b`: true,
+			"SELECT n FROM v": false, "SELECT 1": false,
+		} {
+			for _, accept := range []string{"application/json", "text/csv"} {
+				body, err := json.Marshal(map[string]string{"sql": sql})
+				if err != nil {
+					t.Fatal(err)
+				}
+				a, err := b.run.post(body, accept)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := young && reads; a.Status != http.StatusOK || want != (a.Header.Get("Weir-Backfilling") == header) || accept == "application/json" && want != strings.Contains(a.Body, name) {
+					t.Errorf("%s as %s: %d, %q, %s", sql, accept, a.Status, a.Header.Get("Weir-Backfilling"), a.Body)
+				}
+			}
+		}
+		for _, path := range []string{"lookup?n=1", "scan", "scan.arrow"} {
+			res, err := http.Get("http://" + b.run.addr + "/api/v1/views/w%20%C3%BC/" + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			if res.StatusCode != http.StatusOK || young != (res.Header.Get("Weir-Backfilling") == header) {
+				t.Errorf("%s: %d, %q", path, res.StatusCode, res.Header.Get("Weir-Backfilling"))
+			}
+		}
+	}
+	asked(true)
+	close(release)
+	b.becomes("/api/v1/views/w%20%C3%BC", "running", "0", "")
+	asked(false)
+}
+
+// lines gives each line that is written to it.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+// TestProgress waits for a topic, then for records that are not committed yet.
+func TestProgress(t *testing.T) {
+	b := newBed(t)
+	var hold atomic.Bool
+	release := make(chan struct{})
+	b.config = func(c *config) {
+		c.hook = func(point string) {
+			if point == state.PointCommit && hold.Load() {
+				<-release
+			}
+		}
+	}
+	b.must(numbersOnlySQL)
+	wait := func(ctx context.Context) (lines, chan error) {
+		said, done := make(lines), make(chan error, 1)
+		go func() { done <- b.run.waitCaughtUp(ctx, &progress{out: said}) }()
+		return said, done
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	said, done := wait(ctx)
+	if got := <-said; !strings.HasPrefix(got, `waiting: source numbers: topic "numbers" does not exist`) {
+		t.Error(got)
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+
+	b.topic("numbers", 2)
+	b.caughtUp()
+	hold.Store(true)
+	b.send(&devbroker.Record{Topic: "numbers", Value: []byte(`{"n":1}`)}, &devbroker.Record{Topic: "numbers", Partition: 1, Value: []byte(`{"n":1}`)})
+	said, done = wait(t.Context())
+	for {
+		select {
+		case got := <-said:
+			if strings.HasPrefix(got, "catching up: view v has 2 records to go, and source numbers reads ") && hold.CompareAndSwap(true, false) {
+				close(release)
+			}
+			continue
+		case err := <-done:
+			if err != nil || hold.Load() {
+				t.Errorf("caught up: %v, and said so: %v", err, !hold.Load())
+			}
+		}
+		return
+	}
+}
