@@ -34,6 +34,8 @@ const (
 type Options struct {
 	// File makes the batches of Arrow streams. Required.
 	File FileForm
+	// Exports gives files of views. Nil is none: their routes answer 404.
+	Exports Exporter
 	// Registry is what /metrics shows, and where the API's own metrics go. Nil
 	// is an empty one.
 	Registry *prometheus.Registry
@@ -49,7 +51,7 @@ type Options struct {
 	MaxRows int64 // of an answer to SQL; 100,000
 	MaxSize int64 // its Arrow bytes; 64 MiB
 
-	Queries, Scans, Streams int // at once: statements 64, scans and downloads 16, event streams 256
+	Queries, Scans, Streams, Downloads int // at once: statements 64, scans 16, event streams 256, downloads 256
 }
 
 func (o Options) withDefaults() Options {
@@ -72,6 +74,7 @@ func (o Options) withDefaults() Options {
 	num(&o.Queries, 64)
 	num(&o.Scans, 16)
 	num(&o.Streams, 256)
+	num(&o.Downloads, 256)
 	if o.MaxRows == 0 {
 		o.MaxRows = 100_000
 	}
@@ -96,7 +99,7 @@ type API struct {
 	running sync.WaitGroup // the watchers
 	metrics *metrics
 
-	queries, scans, streams gate
+	queries, scans, streams, downloads gate
 
 	mu   sync.Mutex
 	byID map[string]*call // running statements; guarded by mu
@@ -115,7 +118,7 @@ func New(b Backend, o Options) (*API, error) {
 	base, stop := context.WithCancelCause(context.Background())
 	return &API{
 		b: b, o: o, base: base, stop: stop, metrics: m, byID: make(map[string]*call),
-		queries: make(gate, o.Queries), scans: make(gate, o.Scans), streams: make(gate, o.Streams),
+		queries: make(gate, o.Queries), scans: make(gate, o.Scans), streams: make(gate, o.Streams), downloads: make(gate, o.Downloads),
 	}, nil
 }
 
@@ -134,13 +137,15 @@ func (a *API) Mount(r fiber.Router) {
 	v1.Get("/views/:view/history", a.history)
 	v1.Get("/views/:view/scan", a.scan)
 	v1.Get("/views/:view/scan.arrow", a.scanArrow)
+	v1.Get("/views/:view/scan.parquet", a.scanParquet)
 	v1.Get("/sources", a.listSources)
 	v1.Get("/sources/:source/quarantine", a.quarantine)
 	v1.Get("/checkpoints", a.listCheckpoints)
 	v1.Post("/checkpoints", a.takeCheckpoint)
 	v1.Get("/checkpoints/:id", a.oneCheckpoint)
 	v1.Delete("/checkpoints/:id", a.dropSavepoint)
-	v1.Get("/checkpoints/:id/:view.arrow", a.checkpointFile)
+	v1.Get("/checkpoints/:id/:view.arrow", a.checkpointFile("arrow", mediaArrowFile))
+	v1.Get("/checkpoints/:id/:view.parquet", a.checkpointFile("parquet", mediaParquet))
 	v1.Get("/topology", a.topology)
 	v1.Get("/status", a.status)
 	v1.Get("/events", a.events)

@@ -1,7 +1,6 @@
 package queryable
 
 import (
-	"io"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -90,49 +89,4 @@ func (a *API) oneCheckpoint(c *fiber.Ctx) error {
 	}
 	c.Set(fiber.HeaderContentType, mediaJSON)
 	return c.Send(text)
-}
-
-// checkpointFile is GET /api/v1/checkpoints/{id}/{view}.arrow.
-func (a *API) checkpointFile(c *fiber.Ctx) error {
-	id, err := checkpointID(c)
-	if err != nil {
-		return err
-	}
-	view, err := param(c, "view")
-	if err != nil {
-		return err
-	}
-	k := a.begin(c, a.o.StreamTime, true)
-	if err := a.scans.enter(k, "downloads"); err != nil {
-		defer k.end()
-		return err
-	}
-	f, size, err := a.b.OpenCheckpoint(k.ctx, id, view)
-	if err != nil {
-		defer k.end()
-		return k.fault(err)
-	}
-	k.defers(func() { f.Close() })
-	c.Set(fiber.HeaderContentType, "application/vnd.apache.arrow.file")
-	c.Context().SetBodyStream(&file{f, k}, int(size))
-	return nil
-}
-
-// file is a download; closing it ends its call. Its length is announced, so a
-// fault that cuts it is seen by the client.
-type file struct {
-	r io.Reader
-	k *call
-}
-
-func (f *file) Read(p []byte) (int, error) {
-	if err := f.k.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return f.r.Read(p)
-}
-
-func (f *file) Close() error {
-	f.k.end()
-	return nil
 }

@@ -20,8 +20,11 @@ const (
 	BadAccept   Code = "bad_accept"   // 406: no form that Accept names is spoken
 	SlowRequest Code = "slow_request" // 408: the request's own bytes came too slowly
 	Conflict    Code = "conflict"     // 409: it exists, or is in use
+	Gone        Code = "gone"         // 410: a file of an epoch that is not kept any more
+	Changed     Code = "changed"      // 412: the file that If-Match names is another one now
 	TooLarge    Code = "too_large"    // 413
 	BadType     Code = "bad_type"     // 415: not JSON, or compressed
+	BadRange    Code = "bad_range"    // 416: no byte of the range is in the file
 	WrongHost   Code = "wrong_host"   // 421
 	GroupFailed Code = "group_error"  // 422: the group exists and has no value, because computing it failed
 	Busy        Code = "busy"         // 429 with Retry-After
@@ -33,8 +36,8 @@ const (
 )
 
 var statuses = map[Code]int{
-	BadRequest: 400, Unauthed: 401, Forbidden: 403, NotFound: 404, BadMethod: 405, BadAccept: 406, SlowRequest: 408, Conflict: 409, TooLarge: 413,
-	BadType: 415, WrongHost: 421, GroupFailed: 422, Busy: 429, HeaderLarge: 431, Cancelled: 499, Internal: 500,
+	BadRequest: 400, Unauthed: 401, Forbidden: 403, NotFound: 404, BadMethod: 405, BadAccept: 406, SlowRequest: 408, Conflict: 409, Gone: 410, Changed: 412, TooLarge: 413,
+	BadType: 415, BadRange: 416, WrongHost: 421, GroupFailed: 422, Busy: 429, HeaderLarge: 431, Cancelled: 499, Internal: 500,
 	Unavailable: 503, Timeout: 504,
 }
 

@@ -152,11 +152,32 @@ func (f *fake) Manifest(_ context.Context, id string) (json.RawMessage, error) {
 	return json.RawMessage(`{"version":1}`), nil
 }
 
-func (f *fake) OpenCheckpoint(_ context.Context, id, view string) (io.ReadCloser, int64, error) {
-	if id != "42" || view != "v" {
-		return nil, 0, Errorf(NotFound, "checkpoint %s has no view %s", id, view)
+// files are exports of texts.
+type files struct {
+	requests []ExportRequest
+	closed   int
+}
+
+func (f *files) file(text string) *File {
+	return &File{
+		Answer: fakeAnswer, ReaderAt: strings.NewReader(text), Size: int64(len(text)), ETag: `"` + text[:1] + `"`,
+		Close: func() error { f.closed++; return nil },
 	}
-	return io.NopCloser(strings.NewReader("ARROW1 data")), 11, nil
+}
+
+func (f *files) CheckpointFile(_ context.Context, id, view, format string) (*File, error) {
+	if id != "42" || view != "v" {
+		return nil, Errorf(NotFound, "checkpoint %s has no view %s", id, view)
+	}
+	return f.file(map[string]string{"arrow": "ARROW1 data", "parquet": "PAR1 0123456789"}[format]), nil
+}
+
+func (f *files) ScanParquet(_ context.Context, r ExportRequest) (*File, error) {
+	f.requests = append(f.requests, r)
+	if r.Epoch != nil && *r.Epoch != 7 {
+		return nil, Errorf(Gone, "epoch %d is gone", *r.Epoch)
+	}
+	return f.file("live PAR1"), nil
 }
 
 // cols makes columns of names and types, in turn.
@@ -233,7 +254,7 @@ type server struct {
 
 func serve(t *testing.T, b Backend, set ...func(*Options)) *server {
 	t.Helper()
-	o := Options{File: sameForm}
+	o := Options{File: sameForm, Exports: &files{}}
 	for _, f := range set {
 		f(&o)
 	}
