@@ -60,6 +60,7 @@ type Appliance struct {
 	pipeline *ingest.Pipeline
 	pool     *duckext.Pool
 	keeper   *keeper
+	exports  *exporter
 	server   *web.Server
 	listener net.Listener
 	addr     string
@@ -118,6 +119,9 @@ func openAppliance(ctx context.Context, cfg config) (_ *Appliance, err error) {
 		Store: a.store, Evaluator: evaluator{a.engine, a.broke}, Careful: careful{a.guard}, Inflight: filepath.Join(cfg.Data, inflightFile), Brokers: cfg.Brokers, Mem: memory.DefaultAllocator, Logger: cfg.log,
 	})
 	if a.keeper, err = newKeeper(vfs.Default, filepath.Join(cfg.Data, checkpointsDir), a.store, finalizer{a.engine, a.guard}, cfg.log); err != nil {
+		return a, err
+	}
+	if a.exports, err = newExporter(backend{a}, filepath.Join(cfg.Data, exportsDir)); err != nil {
 		return a, err
 	}
 	if a.pool, err = a.newPool(b.query); err != nil {
@@ -188,6 +192,7 @@ func (a *Appliance) Run(ctx context.Context, done func(context.Context) error) e
 	go func() { served <- a.server.Serve(a.listener) }()
 	part("ingest", a.pipeline.Run)
 	part("checkpoints", func(ctx context.Context) error { return a.keeper.run(ctx, a.cfg.Checkpoint) })
+	part("exports", a.exports.run)
 	part("freshness", a.watchFreshness)
 	part("duckdb", func(ctx context.Context) error {
 		select {
@@ -229,6 +234,9 @@ func (a *Appliance) Close() error {
 	if a.listener != nil {
 		errs = append(errs, a.listener.Close())
 	}
+	if a.exports != nil { // before the store: its makers read snapshots
+		errs = append(errs, a.exports.close())
+	}
 	if a.pool != nil {
 		errs = append(errs, a.pool.Close())
 	}
@@ -251,7 +259,7 @@ func (a *Appliance) Close() error {
 func (a *Appliance) newServer() (*web.Server, error) {
 	return web.New(web.Options{
 		Backend: backend{a},
-		API:     queryable.Options{File: checkpoint.FileBatch, Registry: a.metrics(), Logger: a.log, QueryTime: a.cfg.QueryTimeout + time.Second},
+		API:     queryable.Options{File: checkpoint.FileBatch, Exports: a.exports, Registry: a.metrics(), Logger: a.log, QueryTime: a.cfg.QueryTimeout + time.Second},
 		Console: web.Console(),
 		Token:   a.cfg.token,
 		Hosts:   a.cfg.AllowHost,
