@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +16,9 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"weir/checkpoint"
+	"weir/checkpoint/objectstore"
 	"weir/duckext"
 	"weir/ingest"
 	"weir/queryable"
@@ -42,6 +43,7 @@ type config struct {
 	hook func(point string)
 	// interval is the time between commits; 0 is the store's own. Tests shorten it.
 	interval time.Duration
+	objects  objectstore.Options // tests are less patient
 	log      *slog.Logger
 }
 
@@ -118,7 +120,11 @@ func openAppliance(ctx context.Context, cfg config) (_ *Appliance, err error) {
 	a.pipeline = ingest.New(ingest.Options{
 		Store: a.store, Evaluator: evaluator{a.engine, a.broke}, Careful: careful{a.guard}, Inflight: filepath.Join(cfg.Data, inflightFile), Brokers: cfg.Brokers, Mem: memory.DefaultAllocator, Logger: cfg.log,
 	})
-	if a.keeper, err = newKeeper(vfs.Default, filepath.Join(cfg.Data, checkpointsDir), a.store, finalizer{a.engine, a.guard}, cfg.log); err != nil {
+	checkpoints, dir, err := locate(ctx, cmp.Or(cfg.Checkpoints, filepath.Join(cfg.Data, checkpointsDir)), cfg.objects)
+	if err != nil {
+		return a, err
+	}
+	if a.keeper, err = newKeeper(checkpoints, dir, a.store, finalizer{a.engine, a.guard}, cfg.log); err != nil {
 		return a, err
 	}
 	if a.exports, err = newExporter(backend{a}, filepath.Join(cfg.Data, exportsDir)); err != nil {

@@ -22,6 +22,7 @@ type serveFlags struct {
 	MakeToken    bool          `help:"Make a token at first start, keep it in the data directory, and print the link that logs in."`
 	AllowHost    []string      `help:"Host names other than localhost by which browsers may reach the console." placeholder:"NAME"`
 	Checkpoint   time.Duration `default:"5m" help:"Time between checkpoints."`
+	Checkpoints  string        `help:"Where checkpoints go: a directory, or s3://bucket/prefix[?endpoint=URL&region=NAME] (default: checkpoints in the data directory). No two appliances share one." placeholder:"PLACE"`
 }
 
 // size is a number of bytes, written as 512MB or 2GB.

@@ -8,14 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"weir/checkpoint"
+	"weir/checkpoint/objectstore"
 	"weir/queryable"
 	"weir/state"
 )
@@ -43,7 +42,9 @@ func newKeeper(fsys vfs.FS, dir string, store *state.Store, fin checkpoint.Final
 		return nil, fmt.Errorf("make directory of checkpoints: %w", err)
 	}
 	swept, err := checkpoint.Sweep(fsys, dir)
-	if err != nil {
+	if errors.Is(err, objectstore.ErrUnavailable) { // no reason not to count
+		log.Error("checkpoints cannot be written until the object store answers", "error", err)
+	} else if err != nil {
 		return nil, fmt.Errorf("clear leftovers of checkpoints: %w", err)
 	}
 	for _, s := range swept {
@@ -87,7 +88,7 @@ func (k *keeper) take(ctx context.Context, savepoint string, rest float64) (*che
 	defer sn.Close()
 	m, err := checkpoint.Write(ctx, k.fs, k.dir, sn, k.fin, checkpoint.Options{Writer: version(), Rest: rest, Savepoint: savepoint})
 	if err != nil {
-		return nil, fmt.Errorf("write checkpoint: %w", err)
+		return nil, fmt.Errorf("write checkpoint: %w", unstored(err))
 	}
 	k.mu.Lock()
 	k.newest = m.Epoch
@@ -111,7 +112,7 @@ func (k *keeper) read(id uint64, f func(*checkpoint.Checkpoint) error) error {
 	}
 	c, err := checkpoint.Open(k.fs, dir)
 	if err != nil {
-		return err
+		return unstored(err)
 	}
 	return f(c)
 }
@@ -156,7 +157,13 @@ func (b backend) Manifest(_ context.Context, id string) (text json.RawMessage, e
 		return nil, err
 	}
 	err = b.keeper.read(n, func(*checkpoint.Checkpoint) error {
-		text, err = os.ReadFile(filepath.Join(checkpoint.Path(b.keeper.fs, b.keeper.dir, n), checkpoint.ManifestName))
+		k := b.keeper
+		f, err := k.fs.Open(k.fs.PathJoin(checkpoint.Path(k.fs, k.dir, n), checkpoint.ManifestName))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		text, err = io.ReadAll(f)
 		return err
 	})
 	return text, err
@@ -182,7 +189,8 @@ func (b backend) download(c *checkpoint.Checkpoint, view string) (io.ReadCloser,
 	if !ok {
 		return nil, 0, queryable.Errorf(queryable.NotFound, "checkpoint %d has no view %s", n, view)
 	}
-	f, err := os.Open(filepath.Join(checkpoint.Path(b.keeper.fs, b.keeper.dir, n), v.File.Name))
+	name := b.keeper.fs.PathJoin(checkpoint.Path(b.keeper.fs, b.keeper.dir, n), v.File.Name)
+	f, err := b.keeper.fs.Open(name)
 	if err != nil {
 		return nil, 0, fmt.Errorf("open checkpoint: %w", err)
 	}
@@ -191,7 +199,7 @@ func (b backend) download(c *checkpoint.Checkpoint, view string) (io.ReadCloser,
 		return nil, 0, errors.Join(err, f.Close())
 	}
 	if i.Size() != v.File.Bytes {
-		return nil, 0, errors.Join(fmt.Errorf("checkpoint file %s is damaged: it has %d bytes, not %d", f.Name(), i.Size(), v.File.Bytes), f.Close())
+		return nil, 0, errors.Join(fmt.Errorf("checkpoint file %s is damaged: it has %d bytes, not %d", name, i.Size(), v.File.Bytes), f.Close())
 	}
 	return newSealed(f, v.File.Name, i.Size(), v.File.SHA256), i.Size(), nil
 }

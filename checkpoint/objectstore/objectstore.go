@@ -22,7 +22,7 @@ import (
 type Options struct {
 	// Last is the base name of the file that makes a directory whole.
 	Last string
-	// Retry is how long a request is tried again: two minutes when 0. The wait
+	// Retry is how long a request is tried again: 30s when 0. The wait
 	// between tries begins with Backoff (100ms when 0) and doubles up to 5s.
 	Retry, Backoff time.Duration
 	// Part is how many bytes of a file that is written are in memory, 32 MiB when
@@ -91,7 +91,7 @@ func New(ctx context.Context, l Location, o Options) (*FS, error) {
 	}
 	return &FS{
 		ctx: ctx, core: *core, bucket: l.Bucket, last: o.Last, part: cmp.Or(o.Part, 32<<20),
-		retry: cmp.Or(o.Retry, 2*time.Minute), wait: cmp.Or(o.Backoff, 100*time.Millisecond), maxWait: 5 * time.Second,
+		retry: cmp.Or(o.Retry, 30*time.Second), wait: cmp.Or(o.Backoff, 100*time.Millisecond), maxWait: 5 * time.Second,
 	}, nil
 }
 
