@@ -85,7 +85,7 @@ func queryError(err error) error {
 	}
 	if e, ok := errors.AsType[*duckext.QueryError](err); ok {
 		codes := map[string]queryable.Code{
-			duckext.CodeSyntax: queryable.BadRequest, duckext.CodeRefused: queryable.Forbidden, duckext.CodeFailed: queryable.BadRequest,
+			duckext.CodeSyntax: queryable.BadRequest, duckext.CodeRefused: queryable.Forbidden, duckext.CodeFailed: queryable.BadRequest, duckext.CodeParams: queryable.BadRequest,
 			duckext.CodeTimeout: queryable.Timeout, duckext.CodeCancelled: queryable.Cancelled, duckext.CodeStopped: queryable.Cancelled,
 			duckext.CodeMemory: queryable.TooLarge, duckext.CodeCrashed: queryable.Internal,
 		}

@@ -3,8 +3,11 @@ package appliance
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"weir/ingest"
@@ -40,6 +43,14 @@ func notFound(kind, name string) error {
 	return queryable.Errorf(queryable.NotFound, "there is no %s %s", kind, name)
 }
 
+// noGroups says that a view has no groups of its own, or is not there.
+func noGroups(cat *state.Catalog, name string) error {
+	if q, ok := cat.Query(name); ok {
+		return queryable.Errorf(queryable.BadRequest, "%s is a plain view and holds no groups: ask it in SQL (POST /api/v1/sql), or look into the materialized views that it reads", q.Name)
+	}
+	return notFound("view", name)
+}
+
 // Schema gives the key columns of a view.
 func (b backend) Schema(name, at string) (queryable.Schema, error) {
 	if at != "" {
@@ -51,7 +62,7 @@ func (b backend) Schema(name, at string) (queryable.Schema, error) {
 	}
 	v, ok := b.store.Catalog().View(name)
 	if !ok {
-		return queryable.Schema{}, notFound("view", name)
+		return queryable.Schema{}, noGroups(b.store.Catalog(), name)
 	}
 	return keySchema(&v.Plan), nil
 }
@@ -245,8 +256,16 @@ func (b backend) Status() queryable.Status {
 	return s
 }
 
-// resident is the memory that the Go runtime holds; C memory is not in it.
+// resident is the memory of this process, that of DuckDB and Pebble included: the
+// number that the system goes by. Where it does not tell, it is the Go runtime's.
 func resident() int64 {
+	if b, err := os.ReadFile("/proc/self/statm"); err == nil {
+		if f := strings.Fields(string(b)); len(f) > 1 {
+			if pages, err := strconv.ParseInt(f[1], 10, 64); err == nil {
+				return pages * int64(os.Getpagesize())
+			}
+		}
+	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.Sys - m.HeapReleased)
@@ -339,7 +358,7 @@ func (b backend) Quarantine(_ context.Context, r queryable.QuarantineRequest) ([
 	a.Positions = positions(sn.Positions(src.Cursor))
 	var after uint64
 	if r.After != "" {
-		if _, err := fmt.Sscanf(r.After, "%d", &after); err != nil {
+		if after, err = strconv.ParseUint(r.After, 10, 64); err != nil {
 			return nil, "", a, queryable.Errorf(queryable.BadRequest, "after is not a cursor that this route gave")
 		}
 	}

@@ -50,7 +50,7 @@ func (e *exporter) ScanParquet(ctx context.Context, r queryable.ExportRequest) (
 	for fresh := false; ; fresh = true {
 		v, ok := e.b.store.Catalog().View(r.View)
 		if !ok {
-			return nil, notFound("view", r.View)
+			return nil, noGroups(e.b.store.Catalog(), r.View)
 		}
 		l, old, err := e.choose(v, r, fresh)
 		if err != nil {

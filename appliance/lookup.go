@@ -29,7 +29,7 @@ func (b backend) Lookup(ctx context.Context, r queryable.LookupRequest) (*querya
 	defer sn.Close()
 	v, ok := sn.Catalog().View(r.View)
 	if !ok {
-		return nil, notFound("view", r.View)
+		return nil, noGroups(sn.Catalog(), r.View)
 	}
 	g := &queryable.Groups{Answer: queryable.Answer{Epoch: sn.Epoch(), Positions: positions(sn.Positions(v.Cursor))}, Backfilling: backfills(sn.Catalog(), v)}
 	var found []arrow.RecordBatch

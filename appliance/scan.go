@@ -15,6 +15,8 @@ import (
 
 	"weir/queryable"
 	"weir/state"
+	"weir/state/codec"
+	"weir/state/plan"
 	"weir/state/sqltype"
 )
 
@@ -38,8 +40,12 @@ func (b backend) Scan(ctx context.Context, r queryable.ScanRequest) (*queryable.
 	}
 	v, ok := sn.Catalog().View(r.View)
 	if !ok {
+		defer sn.Close()
+		return nil, noGroups(sn.Catalog(), r.View)
+	}
+	if after != nil && !storedKey(&v.Plan, after) {
 		sn.Close()
-		return nil, notFound("view", r.View)
+		return nil, queryable.Errorf(queryable.BadRequest, "after is not a cursor that this route gave for view %s", v.Plan.Name)
 	}
 	s := &viewScan{ctx: ctx, b: b, sn: sn, v: v, limit: int64(r.Limit)}
 	if err := s.choose(r.Columns); err != nil {
@@ -58,6 +64,31 @@ func (b backend) Scan(ctx context.Context, r queryable.ScanRequest) (*queryable.
 		Answer:  queryable.Answer{Epoch: sn.Epoch(), Positions: positions(sn.Positions(v.Cursor))},
 		Columns: s.columns, Records: s, Next: s.next, Backfilling: backfills(sn.Catalog(), v),
 	}, nil
+}
+
+// storedKey says whether bytes are a slot and a key of a view.
+func storedKey(p *plan.View, b []byte) bool {
+	if len(b) == 0 {
+		return false
+	}
+	b = b[1:]
+	first := timeKey(p) // it comes first, see docs/state.md
+	order := make([]int, 0, len(p.Keys))
+	if first >= 0 {
+		order = append(order, first)
+	}
+	for i := range p.Keys {
+		if i != first {
+			order = append(order, i)
+		}
+	}
+	var err error
+	for _, i := range order {
+		if b, err = codec.NewKeyDecoder(p.Keys[i].Type)(nil, b); err != nil {
+			return false
+		}
+	}
+	return len(b) == 0
 }
 
 // viewScan reads a view as SQL sees it, with the errors of its groups.

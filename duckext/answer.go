@@ -88,6 +88,9 @@ func (w *worker) report(ctx context.Context, err error, end *endMsg) {
 	if e, ok := errors.AsType[*refusal](err); ok {
 		end.Code, end.Offset = CodeRefused, e.offset
 	}
+	if _, ok := errors.AsType[*paramError](err); ok {
+		end.Code = CodeParams
+	}
 	if e, ok := errors.AsType[*plan.SyntaxError](err); ok {
 		end.Code, end.Offset = CodeSyntax, e.Offset
 	}

@@ -17,6 +17,11 @@ import (
 
 var decodeMemory = memory.DefaultAllocator
 
+// A paramError is a fault of the values that came with a statement.
+type paramError struct{ message string }
+
+func (e *paramError) Error() string { return e.message }
+
 // params are a query's bound values by name; those of a list are "1", "2", ….
 type params struct{ named map[string]any }
 
@@ -29,7 +34,7 @@ func readParams(raw json.RawMessage) (params, error) {
 	d.UseNumber()
 	var v any
 	if err := d.Decode(&v); err != nil {
-		return p, &refusal{"params is not JSON: " + err.Error(), -1}
+		return p, &paramError{"params is not JSON: " + err.Error()}
 	}
 	switch v := v.(type) {
 	case nil:
@@ -42,7 +47,7 @@ func readParams(raw json.RawMessage) (params, error) {
 			p.named[strings.TrimPrefix(k, "$")] = x
 		}
 	default:
-		return p, &refusal{"params is a list of values, or an object of named values", -1}
+		return p, &paramError{"params is a list of values, or an object of named values"}
 	}
 	return p, nil
 }
@@ -54,14 +59,14 @@ func (p params) bind(st *stmt) error {
 		name := mapping.ParameterName(st.s, mapping.IdxT(i+1))
 		v, ok := p.named[name]
 		if !ok {
-			return &refusal{fmt.Sprintf("parameter $%s has no value: %d were given", name, len(p.named)), -1}
+			return &paramError{fmt.Sprintf("parameter $%s has no value: %d were given", name, len(p.named))}
 		}
 		if err := bindValue(st, mapping.IdxT(i+1), v); err != nil {
-			return &refusal{fmt.Sprintf("parameter $%s: %v", name, err), -1}
+			return &paramError{fmt.Sprintf("parameter $%s: %v", name, err)}
 		}
 	}
 	if n < len(p.named) {
-		return &refusal{fmt.Sprintf("%d values were given for %d parameters", len(p.named), n), -1}
+		return &paramError{fmt.Sprintf("%d values were given for %d parameters", len(p.named), n)}
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ var ErrClosed = errors.New("the server is stopping")
 const (
 	CodeSyntax    = "syntax"    // DuckDB could not parse or bind it
 	CodeRefused   = "refused"   // the statement gate
+	CodeParams    = "params"    // its parameters are not those of the statement, or cannot be bound
 	CodeFailed    = "failed"    // it ran and failed
 	CodeTimeout   = "timeout"   // stopped at its deadline
 	CodeCancelled = "cancelled" // stopped by the client

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/url"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -128,27 +129,50 @@ func (a *API) Mount(r fiber.Router) {
 	r.Get("/readyz", a.ready)
 	r.Get("/metrics", a.showMetrics)
 	v1 := r.Group("/api/v1", a.observe)
-	v1.Post("/sql", a.sql)
-	v1.Delete("/queries/:id", a.cancelQuery)
-	v1.Get("/views", a.listViews)
-	v1.Get("/views/:view", a.oneView)
-	v1.Get("/views/:view/lookup", a.lookup)
-	v1.Post("/views/:view/lookup", a.lookupMany)
-	v1.Get("/views/:view/history", a.history)
-	v1.Get("/views/:view/scan", a.scan)
-	v1.Get("/views/:view/scan.arrow", a.scanArrow)
-	v1.Get("/views/:view/scan.parquet", a.scanParquet)
-	v1.Get("/sources", a.listSources)
-	v1.Get("/sources/:source/quarantine", a.quarantine)
-	v1.Get("/checkpoints", a.listCheckpoints)
-	v1.Post("/checkpoints", a.takeCheckpoint)
-	v1.Get("/checkpoints/:id", a.oneCheckpoint)
-	v1.Delete("/checkpoints/:id", a.dropSavepoint)
-	v1.Get("/checkpoints/:id/:view.arrow", a.checkpointFile("arrow", mediaArrowFile))
-	v1.Get("/checkpoints/:id/:view.parquet", a.checkpointFile("parquet", mediaParquet))
-	v1.Get("/topology", a.topology)
-	v1.Get("/status", a.status)
-	v1.Get("/events", a.events)
+	waits := []string{"min_epoch", "min_position", "timeout"}
+	with := func(more ...string) []string { return append(more, waits...) }
+	v1.Post("/sql", takes(a.sql, with("numbers", "spreadsheet")...))
+	v1.Delete("/queries/:id", takes(a.cancelQuery))
+	v1.Get("/views", takes(a.listViews, waits...))
+	v1.Get("/views/:view", takes(a.oneView, waits...))
+	v1.Get("/views/:view/lookup", a.lookup) // other parameters are columns of the key
+	v1.Post("/views/:view/lookup", takes(a.lookupMany, with("numbers")...))
+	v1.Get("/views/:view/history", a.history) // likewise
+	v1.Get("/views/:view/scan", takes(a.scan, with("slot", "columns", "limit", "after", "numbers")...))
+	v1.Get("/views/:view/scan.arrow", takes(a.scanArrow, with("slot", "columns", "limit", "after")...))
+	v1.Get("/views/:view/scan.parquet", takes(a.scanParquet, with("epoch")...))
+	v1.Get("/sources", takes(a.listSources, waits...))
+	v1.Get("/sources/:source/quarantine", takes(a.quarantine, with("limit", "after")...))
+	v1.Get("/checkpoints", takes(a.listCheckpoints, waits...))
+	v1.Post("/checkpoints", takes(a.takeCheckpoint))
+	v1.Get("/checkpoints/:id", takes(a.oneCheckpoint))
+	v1.Delete("/checkpoints/:id", takes(a.dropSavepoint))
+	v1.Get("/checkpoints/:id/:view.arrow", takes(a.checkpointFile("arrow", mediaArrowFile)))
+	v1.Get("/checkpoints/:id/:view.parquet", takes(a.checkpointFile("parquet", mediaParquet)))
+	v1.Get("/topology", takes(a.topology))
+	v1.Get("/status", takes(a.status))
+	v1.Get("/events", takes(a.events))
+}
+
+// takes refuses query parameters that a route does not know, rather than to
+// answer something else than was asked.
+func takes(h fiber.Handler, names ...string) fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		var seen []string
+		for name := range c.Context().QueryArgs().All() {
+			n := string(name)
+			switch {
+			case !slices.Contains(names, n) && len(names) == 0:
+				return Errorf(BadRequest, "there is no parameter %s here: this route takes none", clip(n))
+			case !slices.Contains(names, n):
+				return Errorf(BadRequest, "there is no parameter %s here: this route takes %s", clip(n), strings.Join(names, ", "))
+			case slices.Contains(seen, n):
+				return Errorf(BadRequest, "%s is given twice", n)
+			}
+			seen = append(seen, n)
+		}
+		return h(c)
+	}
 }
 
 // Stop ends every running call: streams are cut (event streams end well),

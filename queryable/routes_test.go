@@ -362,3 +362,24 @@ func BenchmarkLookup(b *testing.B) {
 		keys.Release()
 	}
 }
+
+// TestUnknownParameters asks each route for what it does not know.
+func TestUnknownParameters(t *testing.T) {
+	s := serve(t, newFake())
+	for path, takes := range map[string]string{
+		"/api/v1/views": "min_epoch, min_position, timeout", "/api/v1/views/x": "timeout", "/api/v1/views/x/scan": "slot, columns, limit, after, numbers, min_epoch", "/api/v1/views/x/scan.arrow": "after",
+		"/api/v1/sources": "timeout", "/api/v1/sources/x/quarantine": "limit, after", "/api/v1/checkpoints": "timeout", "/api/v1/checkpoints/42": "none", "/api/v1/checkpoints/42/v.arrow": "none",
+		"/api/v1/topology": "none", "/api/v1/status": "none", "/api/v1/events": "none", "/api/v1/views/x/scan.parquet": "epoch, min_epoch", "/api/v1/checkpoints/42/v.parquet": "none",
+	} {
+		s.get(path+"?limt=5").code(t, BadRequest, "there is no parameter limt here: this route takes ")
+		s.get(path+"?limt=5").code(t, BadRequest, takes)
+	}
+	s.do("POST", "/api/v1/sql?number=string", `{"sql":"x"}`).code(t, BadRequest, "there is no parameter number here: this route takes numbers, spreadsheet, min_epoch")
+	s.do("POST", "/api/v1/views/x/lookup?accumulators=1", `{"keys":[]}`).code(t, BadRequest, "no parameter accumulators")
+	s.do("POST", "/api/v1/checkpoints?name=x", "").code(t, BadRequest, "no parameter name")
+	s.do("DELETE", "/api/v1/queries/x?now=1", "").code(t, BadRequest, "no parameter now")
+	s.get("/api/v1/views?timeout=1&timeout=2").code(t, BadRequest, "timeout is given twice")
+	if r := s.get("/api/v1/views?min_epoch=1&timeout=1"); r.status != 200 {
+		t.Errorf("parameters that are known: %d %s", r.status, r.body)
+	}
+}
