@@ -2,29 +2,118 @@ package appliance
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"weir/checkpoint"
+	"weir/duckext"
 	"weir/state"
+	"weir/state/plan"
 )
 
 type restoreCmd struct {
-	From string `required:"" type:"path" help:"The checkpoint's directory, for example DATA/checkpoints/00000042."`
-	Data string `required:"" type:"path" help:"The new data directory; it must hold no state."`
+	From  string   `required:"" help:"The checkpoint, for example DATA@42, DATA@before-launch, a checkpoint's directory, or FILE.weir." placeholder:"CHECKPOINT"`
+	Data  string   `required:"" type:"path" help:"The new data directory; it must hold no state." placeholder:"DIR"`
+	Views []string `help:"Only these materialized views, comma-separated, and the views that read no others." placeholder:"NAME,..."`
 }
 
+// Help is shown with --help.
 func (restoreCmd) Help() string {
-	return "Verifies every file of the checkpoint, then makes a data directory of it. The appliance that runs on it reads its topics from the recorded positions.\n\n" +
-		"Exit status: 0 restored, 1 an error (nothing was written), 2 wrong usage."
+	return "Verifies every file of the checkpoint, then makes a data directory of it, here or on another machine. The appliance that runs on it reads its topics from the recorded positions. With --views the others are as if they had been dropped; the SQL files of weir run create them again, and they count from the log's start.\n\n" +
+		namingHelp + "\n\nExit status: 0 restored, 1 an error (nothing was written), 2 wrong usage."
 }
 
-func (c *restoreCmd) Run(ctx context.Context, out io.Writer) error {
-	m, err := checkpoint.Restore(ctx, c.From, filepath.Join(c.Data, stateDir), state.Options{})
+func (c *restoreCmd) Run(ctx context.Context, s streams) error {
+	f, err := find(ctx, c.From)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "restored checkpoint %d (epoch %d, %d views) into %s\n", m.Checkpoint, m.Epoch, len(m.Views), c.Data)
+	defer f.Close()
+	choice, left, err := choose(ctx, f.Manifest, c.Views)
+	if err != nil {
+		return err
+	}
+	m, err := checkpoint.RestoreSome(ctx, f.fs, f.path, filepath.Join(c.Data, stateDir), state.Options{}, choice)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "restored checkpoint %d (epoch %d, %d views) into %s\n", m.Checkpoint, m.Epoch, len(m.Views)+len(m.Queries)-len(left), c.Data)
+	if len(left) > 0 {
+		fmt.Fprintf(s.out, "left out: %s\n", shown(strings.Join(left, ", ")))
+	}
+	fmt.Fprintf(s.out, "start it with its SQL files: weir run FILE.sql --data %s\n", c.Data)
 	return nil
+}
+
+// choose says which views and queries are restored, and names those that are not:
+// a query goes with a view that it reads.
+func choose(ctx context.Context, m *checkpoint.Manifest, views []string) (c checkpoint.Choice, left []string, err error) {
+	if len(views) == 0 {
+		return c, nil, nil
+	}
+	kept := map[string]bool{} // by lower-case name; sources are kept
+	for _, s := range m.Sources {
+		kept[strings.ToLower(s.Name)] = true
+	}
+	for _, name := range views {
+		v, ok := m.View(strings.TrimSpace(name))
+		if !ok {
+			if slices.ContainsFunc(m.Queries, func(q checkpoint.Query) bool { return strings.EqualFold(q.Name, name) }) {
+				return c, nil, fmt.Errorf("%s is a view without state: name the materialized views that it reads", name)
+			}
+			return c, nil, fmt.Errorf("the checkpoint has no materialized view %s: it has %s", name, strings.Join(names(m), ", "))
+		}
+		kept[strings.ToLower(v.Name)] = true
+	}
+	for i := range m.Views {
+		if !kept[strings.ToLower(m.Views[i].Name)] {
+			left = append(left, m.Views[i].Name)
+		}
+	}
+	gone, err := queriesWithout(ctx, m, kept)
+	if err != nil {
+		return c, nil, err
+	}
+	c.View = func(v *state.View) bool { return kept[strings.ToLower(v.Plan.Name)] }
+	c.Query = func(q *state.Query) bool { return !slices.Contains(gone, q.Name) }
+	return c, append(left, gone...), nil
+}
+
+// queriesWithout are the plain views that read what is not kept, directly or by
+// way of another. It adds the others to kept.
+func queriesWithout(ctx context.Context, m *checkpoint.Manifest, kept map[string]bool) (gone []string, err error) {
+	if len(m.Queries) == 0 {
+		return nil, nil
+	}
+	eng, err := duckext.Open(duckext.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, eng.Close()) }()
+	reads := make([][]plan.Reference, len(m.Queries))
+	for i, q := range m.Queries {
+		if reads[i], err = plan.References(ctx, eng, q.Select); err != nil {
+			return nil, fmt.Errorf("view %s: %w", q.Name, err)
+		}
+	}
+	for changed := true; changed; {
+		changed = false
+		for i, q := range m.Queries {
+			missing := slices.ContainsFunc(reads[i], func(r plan.Reference) bool {
+				return r.Kind == "BASE_TABLE" && !kept[strings.ToLower(r.Name)]
+			})
+			if name := strings.ToLower(q.Name); !missing && !kept[name] {
+				kept[name], changed = true, true
+			}
+		}
+	}
+	for _, q := range m.Queries {
+		if !kept[strings.ToLower(q.Name)] {
+			gone = append(gone, q.Name)
+		}
+	}
+	return gone, nil
 }

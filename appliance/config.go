@@ -22,6 +22,8 @@ type serveFlags struct {
 	MakeToken    bool          `help:"Make a token at first start, keep it in the data directory, and print the link that logs in."`
 	AllowHost    []string      `help:"Host names other than localhost by which browsers may reach the console." placeholder:"NAME"`
 	Checkpoint   time.Duration `default:"5m" help:"Time between checkpoints."`
+	Restore      string        `help:"What to go on from when the state is gone or damaged and checkpoints are there: newest, a checkpoint's number, a savepoint's name, or never to count anew. Without it such a start is refused." placeholder:"WHAT"`
+	RestoreFrom  string        `help:"Directory of checkpoints for --restore, or s3://bucket/prefix (default: where checkpoints go)." placeholder:"DIR"`
 	Checkpoints  string        `help:"Where checkpoints go: a directory, or s3://bucket/prefix[?endpoint=URL&region=NAME] (default: checkpoints in the data directory). No two appliances share one." placeholder:"PLACE"`
 }
 

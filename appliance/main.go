@@ -22,12 +22,13 @@ const (
 )
 
 type cli struct {
-	Demo    demoCmd    `cmd:"" help:"Run the demo: an online shop, with a broker of its own."`
-	Run     runCmd     `cmd:"" help:"Run the sources and views of SQL files."`
-	SQL     sqlCmd     `cmd:"" name:"sql" help:"Send a statement to a running appliance."`
-	Restore restoreCmd `cmd:"" help:"Make a data directory from a checkpoint."`
-	Reset   resetCmd   `cmd:"" help:"Delete a data directory, after asking."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Demo       demoCmd       `cmd:"" help:"Run the demo: an online shop, with a broker of its own."`
+	Run        runCmd        `cmd:"" help:"Run the sources and views of SQL files."`
+	SQL        sqlCmd        `cmd:"" name:"sql" help:"Send a statement to a running appliance."`
+	Checkpoint checkpointCmd `cmd:"" help:"Look at checkpoints, query, compare, change and merge them, without a running appliance."`
+	Restore    restoreCmd    `cmd:"" help:"Make a data directory from a checkpoint."`
+	Reset      resetCmd      `cmd:"" help:"Delete a data directory, after asking."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
 
 	Worker workerCmd `cmd:"" name:"query-worker" hidden:""`
 	Batch  batchCmd  `cmd:"" name:"batch-worker" hidden:""`

@@ -30,6 +30,22 @@ func Restore(ctx context.Context, from, dir string, o state.Options) (*Manifest,
 
 // RestoreFrom is [Restore] from a checkpoint in another file system than o.FS.
 func RestoreFrom(ctx context.Context, fsys vfs.FS, from, dir string, o state.Options) (*Manifest, error) {
+	return RestoreSome(ctx, fsys, from, dir, o, Choice{})
+}
+
+// A Choice says what of a checkpoint is restored. The zero Choice is all of it.
+type Choice struct {
+	// View and Query say which are kept; nil keeps all. What is left out is as if
+	// it had been dropped.
+	View  func(*state.View) bool
+	Query func(*state.Query) bool
+	// Unresumable lets what no appliance can go on from be restored to be read;
+	// see [Manifest.Resumable].
+	Unresumable bool
+}
+
+// RestoreSome is [RestoreFrom] of a part.
+func RestoreSome(ctx context.Context, fsys vfs.FS, from, dir string, o state.Options, choice Choice) (*Manifest, error) {
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
@@ -46,6 +62,9 @@ func RestoreFrom(ctx context.Context, fsys vfs.FS, from, dir string, o state.Opt
 	if err != nil {
 		return nil, err
 	}
+	if err := c.Manifest.Resumable(); err != nil && !choice.Unresumable {
+		return nil, &Error{Kind: ErrMismatch, Path: from, What: err.Error(), Do: "restore the checkpoints that it was merged of"}
+	}
 	if err := c.Verify(ctx); err != nil {
 		return nil, err
 	}
@@ -54,6 +73,17 @@ func RestoreFrom(ctx context.Context, fsys vfs.FS, from, dir string, o state.Opt
 		return nil, err
 	}
 	defer done()
+	if choice.View != nil || choice.Query != nil {
+		all := func(*state.View) bool { return true }
+		every := func(*state.Query) bool { return true }
+		if choice.View != nil {
+			all = choice.View
+		}
+		if choice.Query != nil {
+			every = choice.Query
+		}
+		dump.Keep(all, every)
+	}
 	if err := state.Load(dir, o, dump); err != nil {
 		return nil, fmt.Errorf("restore %s: %w", from, err)
 	}

@@ -1,0 +1,107 @@
+package appliance
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"weir/checkpoint"
+	"weir/internal/atomicfile"
+	"weir/queryable"
+)
+
+type checkpointExportCmd struct {
+	Checkpoint string `arg:"" help:"The checkpoint: a directory, DIR, DIR@42, DIR@name or FILE.weir."`
+	View       string `required:"" help:"The view." placeholder:"NAME"`
+	Format     string `enum:"csv,ndjson,arrow" default:"csv" help:"Form of the rows: ${enum}. arrow is an Arrow IPC stream."`
+	Output     string `short:"o" type:"path" help:"File to write, whole or not at all; standard output without it." placeholder:"FILE"`
+	AllColumns bool   `help:"With --format arrow: all columns of the file as they are (keys, results, accumulators, system columns), of all groups, those in error and those that HAVING hides included."`
+}
+
+// Help is shown with --help.
+func (checkpointExportCmd) Help() string {
+	return "Writes the rows that SELECT * FROM the view would show, without a limit and a batch at a time. A group in error ends it. For other rows or columns use weir checkpoint query.\n\n" +
+		"Exit status: 0 written in full, 1 an error, 2 wrong usage."
+}
+
+// Validate is called by kong.
+func (c *checkpointExportCmd) Validate() error {
+	if c.AllColumns && c.Format != "arrow" {
+		return errors.New("--all-columns goes with --format arrow")
+	}
+	return nil
+}
+
+func (c *checkpointExportCmd) Run(ctx context.Context, s streams) error {
+	f, err := find(ctx, c.Checkpoint)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	t, err := f.Table(c.View)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	write := func(out io.Writer) error {
+		w := bufio.NewWriterSize(out, 1<<20)
+		if err := c.write(ctx, w, t, f.Manifest.Epoch); err != nil {
+			return err
+		}
+		return w.Flush()
+	}
+	if c.Output == "" {
+		return write(s.out)
+	}
+	if err := os.MkdirAll(filepath.Dir(c.Output), 0o755); err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	return atomicfile.Write(vfs.Default, c.Output, write)
+}
+
+func (c *checkpointExportCmd) write(ctx context.Context, w io.Writer, t *checkpoint.Table, epoch uint64) error {
+	if c.AllColumns {
+		rows, err := t.Rows(ctx, nil, nil)
+		if err != nil {
+			return err
+		}
+		defer rows.Release()
+		return writeStream(w, rows)
+	}
+	rd, err := t.Results(ctx, nil)
+	if err != nil {
+		return err
+	}
+	rows := &queryable.Rows{Answer: queryable.Answer{Epoch: epoch}, Records: rd}
+	for _, r := range t.View.Plan.ResultColumns() {
+		rows.Columns = append(rows.Columns, queryable.Column{Field: r})
+	}
+	return queryable.Write(w, rows, map[string]string{
+		"csv": "text/csv", "ndjson": "application/x-ndjson", "arrow": "application/vnd.apache.arrow.stream",
+	}[c.Format], checkpoint.FileBatch)
+}
+
+// writeStream writes a reader as an Arrow IPC stream.
+func writeStream(w io.Writer, rows array.RecordReader) error {
+	out := ipc.NewWriter(w, ipc.WithSchema(rows.Schema()))
+	for rows.Next() {
+		if err := out.Write(rows.RecordBatch()); err != nil {
+			return fmt.Errorf("write rows: %w", err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if err := out.Close(); err != nil {
+		return fmt.Errorf("write rows: %w", err)
+	}
+	return nil
+}

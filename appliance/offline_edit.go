@@ -1,0 +1,465 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"weir/checkpoint"
+	"weir/duckext"
+	"weir/state"
+	"weir/state/plan"
+	"weir/state/sqltype"
+)
+
+// An editor holds views of a checkpoint as tables of a DuckDB of its own, in which
+// SQL changes them. The tables have the state columns under the names of the file
+// (keys, accumulators), then __epoch and __error. What does not fit into memory
+// DuckDB spills.
+type editor struct {
+	c      *checkpoint.Checkpoint
+	eng    *duckext.Engine
+	s      *duckext.Session
+	views  map[string]*editedView // by lower-case name
+	opened []*checkpoint.Table
+	made   int // tables that were made, to number them
+}
+
+// An editedView is a view that was loaded. table holds its groups: itself, or what
+// a SELECT made.
+type editedView struct {
+	view    *checkpoint.View
+	fields  []sqltype.Field // of table
+	table   string
+	touched bool
+	sorted  string // a table with the rows of table by slot and key, "" until made
+}
+
+func newEditor(c *checkpoint.Checkpoint, o duckext.Options) (_ *editor, err error) {
+	e := &editor{c: c, views: map[string]*editedView{}}
+	if e.eng, err = duckext.Open(o); err != nil {
+		return nil, err
+	}
+	if e.s, err = e.eng.Session(); err != nil {
+		return nil, errors.Join(err, e.eng.Close())
+	}
+	return e, nil
+}
+
+func (e *editor) close() error {
+	err := errors.Join(e.s.Close(), e.eng.Close())
+	for _, t := range e.opened {
+		err = errors.Join(err, t.Close())
+	}
+	return err
+}
+
+// quoted writes a name as SQL reads it.
+func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// load makes tables of the views that a statement may name: one too many does no
+// harm.
+func (e *editor) load(ctx context.Context, sql string) error {
+	text := strings.ToLower(sql)
+	for i := range e.c.Manifest.Views {
+		v := &e.c.Manifest.Views[i]
+		name := strings.ToLower(v.Name)
+		if e.views[name] != nil || !strings.Contains(text, name) && !strings.Contains(text, strings.ReplaceAll(name, `"`, `""`)) {
+			continue
+		}
+		t, err := e.c.Table(v.Name)
+		if err != nil {
+			return err
+		}
+		e.opened = append(e.opened, t)
+		fields := append(v.StateFields(),
+			sqltype.Field{Name: state.EpochColumn, Type: sqltype.Type{ID: sqltype.UBigInt}},
+			sqltype.Field{Name: state.ErrorColumn, Type: sqltype.Type{ID: sqltype.Varchar}})
+		from := e.name("from")
+		if err := e.s.Attach(from, &stored{t, fields}, 1); err != nil {
+			return err
+		}
+		if err := e.exec(ctx, "CREATE TABLE "+quoted(v.Name)+" AS SELECT * FROM "+from); err != nil {
+			return fmt.Errorf("load view %s: %w", v.Name, err)
+		}
+		e.views[name] = &editedView{view: v, fields: fields, table: quoted(v.Name)}
+	}
+	return nil
+}
+
+func (e *editor) name(what string) string {
+	e.made++
+	return fmt.Sprintf("__weir_%s_%d", what, e.made)
+}
+
+// exec runs a statement of our own that scans attached tables.
+func (e *editor) exec(ctx context.Context, sql string) error {
+	_, err := e.s.Query(ctx, sql)
+	return err
+}
+
+// change runs an UPDATE, DELETE or INSERT of the user's.
+func (e *editor) change(ctx context.Context, sql string) (rows int64, err error) {
+	if err := e.load(ctx, sql); err != nil {
+		return 0, err
+	}
+	rows, err = e.s.Change(ctx, sql)
+	if errors.Is(err, duckext.ErrNoChange) {
+		return 0, fmt.Errorf("%w: a transform takes these, or --select 'view=SELECT …'", err)
+	}
+	for _, v := range e.views {
+		v.touched = true // which one, DuckDB does not say; those that are the same are left out later
+	}
+	return rows, err
+}
+
+// replace makes a SELECT the new state of a view.
+func (e *editor) replace(ctx context.Context, view, sel string) error {
+	v, ok := e.c.Manifest.View(view)
+	if !ok {
+		return fmt.Errorf("there is no view %s: the checkpoint has %s", view, strings.Join(names(e.c.Manifest), ", "))
+	}
+	if err := e.load(ctx, quoted(v.Name)+" "+sel); err != nil {
+		return err
+	}
+	var rels []plan.Relation
+	for _, l := range e.views {
+		rels = append(rels, plan.Relation{Name: l.view.Name, Columns: l.fields})
+	}
+	got, err := e.eng.Describe(ctx, rels, sel)
+	if err != nil {
+		return err
+	}
+	fields, err := matching(v, got)
+	if err != nil {
+		return fmt.Errorf("the SELECT for view %s: %w", v.Name, err)
+	}
+	var list []string
+	for _, f := range fields {
+		list = append(list, quoted(f.Name))
+	}
+	ev := e.views[strings.ToLower(v.Name)]
+	table := e.name("new")
+	if err := e.exec(ctx, "CREATE TABLE "+table+" AS SELECT "+strings.Join(list, ", ")+" FROM (\n"+sel+"\n)"); err != nil {
+		return err
+	}
+	ev.fields, ev.table, ev.touched = fields, table, true
+	return nil
+}
+
+// matching wants the columns of a SELECT to be the state columns, in any order, and
+// __epoch or __error where it keeps them. It gives them in the order of the state.
+func matching(v *checkpoint.View, got []sqltype.Field) ([]sqltype.Field, error) {
+	want := append(v.StateFields(),
+		sqltype.Field{Name: state.EpochColumn, Type: sqltype.Type{ID: sqltype.UBigInt}},
+		sqltype.Field{Name: state.ErrorColumn, Type: sqltype.Type{ID: sqltype.Varchar}})
+	var list []string
+	for _, f := range want[:len(want)-2] {
+		list = append(list, f.Name+" "+f.Type.String())
+	}
+	shape := "the state has " + strings.Join(list, ", ")
+	seen := map[string]sqltype.Field{}
+	for _, f := range got {
+		i := slices.IndexFunc(want, func(w sqltype.Field) bool { return strings.EqualFold(w.Name, f.Name) })
+		switch _, twice := seen[strings.ToLower(f.Name)]; {
+		case i < 0:
+			return nil, fmt.Errorf("column %s is none of the state: %s", f.Name, shape)
+		case twice:
+			return nil, fmt.Errorf("column %s is there twice", f.Name)
+		case !f.Type.Equal(want[i].Type):
+			return nil, fmt.Errorf("column %s is %s and the state keeps %s: cast it", f.Name, f.Type, want[i].Type)
+		}
+		seen[strings.ToLower(f.Name)] = f
+	}
+	var out []sqltype.Field
+	for i, w := range want {
+		f, ok := seen[strings.ToLower(w.Name)]
+		if !ok && i < len(want)-2 {
+			return nil, fmt.Errorf("column %s is missing: %s", w.Name, shape)
+		}
+		if ok {
+			out = append(out, sqltype.Field{Name: f.Name, Type: w.Type})
+		}
+	}
+	return out, nil
+}
+
+// states are the new groups of the views that may have changed.
+func (e *editor) states() map[string]checkpoint.NewState {
+	out := map[string]checkpoint.NewState{}
+	for _, v := range e.views {
+		if v.touched {
+			out[v.view.Name] = func(ctx context.Context) (array.RecordReader, error) { return e.read(ctx, v) }
+		}
+	}
+	return out
+}
+
+// editRows is how many rows are looked at together.
+const editRows = 32 << 10
+
+// read gives the rows of a view by slot and key.
+func (e *editor) read(ctx context.Context, v *editedView) (array.RecordReader, error) {
+	if v.sorted == "" {
+		if err := e.sort(ctx, v); err != nil {
+			return nil, fmt.Errorf("order the groups of view %s: %w", v.view.Name, err)
+		}
+	}
+	end, err := e.end(ctx, v.sorted)
+	if err != nil {
+		return nil, err
+	}
+	fields := v.view.Plan.StateColumns()
+	fields = append(fields, v.fields[len(fields):]...)
+	r := &editedRows{ctx: ctx, s: e.s, table: v.sorted, end: end, schema: insideSchema(fields)}
+	r.refs.Store(1)
+	return r, nil
+}
+
+func insideSchema(fields []sqltype.Field) *arrow.Schema {
+	out := make([]arrow.Field, len(fields))
+	for i, f := range fields {
+		out[i] = f.Type.InsideField(f.Name)
+	}
+	return arrow.NewSchema(out, nil)
+}
+
+// end is the row id behind the last row of a table.
+func (e *editor) end(ctx context.Context, table string) (int64, error) {
+	rec, err := e.s.Query(ctx, "SELECT coalesce(max(rowid) + 1, 0)::BIGINT FROM "+table)
+	if err != nil {
+		return 0, err
+	}
+	defer rec.Release()
+	return rec.Column(0).(*array.Int64).Value(0), nil
+}
+
+// sort makes a table of the rows in the order of slot and key, which only Weir
+// knows: it is computed a piece at a time and joined by row id.
+func (e *editor) sort(ctx context.Context, v *editedView) error {
+	keyer, err := state.NewKeyer(&v.view.Plan)
+	if err != nil {
+		return err
+	}
+	end, err := e.end(ctx, v.table)
+	if err != nil {
+		return err
+	}
+	places := e.name("places")
+	if err := e.s.Exec("CREATE TABLE " + places + " (id BIGINT, place BLOB)"); err != nil {
+		return err
+	}
+	list := "rowid::BIGINT AS id"
+	n := len(v.view.Plan.Keys)
+	for _, f := range v.fields[:n] {
+		list += ", " + quoted(f.Name)
+	}
+	piece := e.name("piece")
+	for from := int64(0); from < end; from += editRows {
+		rec, err := e.s.Query(ctx, fmt.Sprintf("SELECT %s FROM %s WHERE rowid >= %d AND rowid < %d", list, v.table, from, from+editRows))
+		if err != nil {
+			return err
+		}
+		placed, err := placesOf(keyer, rec)
+		if err != nil {
+			return err
+		}
+		if err := e.s.Attach(piece, placed, 1); err != nil {
+			return err
+		}
+		if err := e.exec(ctx, "INSERT INTO "+places+" SELECT * FROM "+piece); err != nil {
+			return err
+		}
+	}
+	sorted := e.name("sorted")
+	err = e.exec(ctx, fmt.Sprintf("CREATE TABLE %s AS SELECT t.* FROM %s AS t JOIN %s AS p ON t.rowid = p.id ORDER BY p.place", sorted, v.table, places))
+	if err != nil {
+		return err
+	}
+	if err := e.s.Exec("DROP TABLE " + places); err != nil {
+		return err
+	}
+	v.sorted = sorted
+	return nil
+}
+
+// placesOf gives each row its place: its id, and bytes that sort as groups do.
+func placesOf(keyer *state.Keyer, rec arrow.RecordBatch) (*oneRecord, error) {
+	key, err := keyer.Bind(rec.Columns()[1:])
+	if err != nil {
+		return nil, err
+	}
+	b := array.NewBinaryBuilder(memory.DefaultAllocator, arrow.BinaryTypes.Binary)
+	defer b.Release()
+	var buf []byte
+	for i := range int(rec.NumRows()) {
+		buf = key(buf[:0], i)
+		b.Append(buf)
+	}
+	fields := []sqltype.Field{{Name: "id", Type: sqltype.Type{ID: sqltype.BigInt}}, {Name: "place", Type: sqltype.Type{ID: sqltype.Blob}}}
+	return &oneRecord{fields, array.NewRecordBatch(insideSchema(fields), []arrow.Array{rec.Column(0), b.NewArray()}, rec.NumRows())}, nil
+}
+
+// editedRows reads a table by row id.
+type editedRows struct {
+	refs   atomic.Int64
+	ctx    context.Context // of the read, which ends it
+	s      *duckext.Session
+	table  string
+	at     int64
+	end    int64
+	schema *arrow.Schema
+	rec    arrow.RecordBatch
+	err    error
+}
+
+func (r *editedRows) Schema() *arrow.Schema          { return r.schema }
+func (r *editedRows) RecordBatch() arrow.RecordBatch { return r.rec }
+func (r *editedRows) Record() arrow.RecordBatch      { return r.rec }
+func (r *editedRows) Err() error                     { return r.err }
+func (r *editedRows) Retain()                        { r.refs.Add(1) }
+
+func (r *editedRows) Release() {
+	if r.refs.Add(-1) == 0 {
+		r.drop()
+	}
+}
+
+func (r *editedRows) drop() {
+	if r.rec != nil {
+		r.rec.Release()
+		r.rec = nil
+	}
+}
+
+func (r *editedRows) Next() bool {
+	r.drop()
+	if r.err != nil || r.at >= r.end {
+		return false
+	}
+	rec, err := r.s.Query(r.ctx, fmt.Sprintf("SELECT * FROM %s WHERE rowid >= %d AND rowid < %d ORDER BY rowid", r.table, r.at, r.at+editRows))
+	if err != nil {
+		r.err = err
+		return false
+	}
+	r.at += editRows
+	defer rec.Release()
+	r.rec = array.NewRecordBatch(r.schema, rec.Columns(), rec.NumRows())
+	return true
+}
+
+// stored is a view of a checkpoint as a table: its state, __epoch and __error.
+type stored struct {
+	t      *checkpoint.Table
+	fields []sqltype.Field
+}
+
+func (s *stored) Columns() []sqltype.Field { return s.fields }
+
+func (s *stored) Scan(ctx context.Context, spec duckext.ScanSpec) (array.RecordReader, error) {
+	n := len(s.fields) - 2
+	req := state.ScanRequest{Columns: []int{}, FromSlot: spec.FromSlot, ToSlot: spec.ToSlot}
+	at := make([]int, len(spec.Columns)) // where the scan has each column
+	for _, c := range spec.Columns {
+		switch {
+		case c < n:
+			req.Columns = append(req.Columns, c)
+		case c == n:
+			req.Extra.Epoch = true
+		default:
+			req.Extra.Error = true
+		}
+	}
+	next := 0
+	for i, c := range spec.Columns {
+		if c < n {
+			at[i] = next
+			next++
+		}
+	}
+	for i, c := range spec.Columns {
+		switch {
+		case c == n:
+			at[i] = next
+		case c > n:
+			at[i] = next
+			if req.Extra.Epoch {
+				at[i]++
+			}
+		}
+	}
+	in, err := s.t.Scan(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	if slices.IsSorted(at) {
+		return in, nil
+	}
+	return &reordered{RecordReader: in, at: at}, nil
+}
+
+// reordered passes batches on with their columns in another order.
+type reordered struct {
+	array.RecordReader
+	at  []int
+	rec arrow.RecordBatch
+}
+
+func (r *reordered) Schema() *arrow.Schema {
+	fields := make([]arrow.Field, len(r.at))
+	for i, c := range r.at {
+		fields[i] = r.RecordReader.Schema().Field(c)
+	}
+	return arrow.NewSchema(fields, nil)
+}
+
+func (r *reordered) Next() bool {
+	if !r.RecordReader.Next() {
+		return false
+	}
+	in := r.RecordReader.RecordBatch()
+	cols := make([]arrow.Array, len(r.at))
+	for i, c := range r.at {
+		cols[i] = in.Column(c)
+	}
+	r.drop()
+	r.rec = array.NewRecordBatch(r.Schema(), cols, in.NumRows())
+	return true
+}
+
+func (r *reordered) drop() {
+	if r.rec != nil {
+		r.rec.Release()
+		r.rec = nil
+	}
+}
+
+func (r *reordered) Release()                       { r.drop(); r.RecordReader.Release() }
+func (r *reordered) RecordBatch() arrow.RecordBatch { return r.rec }
+func (r *reordered) Record() arrow.RecordBatch      { return r.rec }
+
+// oneRecord is a batch as a table.
+type oneRecord struct {
+	fields []sqltype.Field
+	rec    arrow.RecordBatch
+}
+
+func (o *oneRecord) Columns() []sqltype.Field { return o.fields }
+
+func (o *oneRecord) Scan(_ context.Context, spec duckext.ScanSpec) (array.RecordReader, error) {
+	cols := make([]arrow.Array, len(spec.Columns))
+	fields := make([]arrow.Field, len(spec.Columns))
+	for i, c := range spec.Columns {
+		cols[i], fields[i] = o.rec.Column(c), o.rec.Schema().Field(c)
+	}
+	rec := array.NewRecordBatch(arrow.NewSchema(fields, nil), cols, o.rec.NumRows())
+	defer rec.Release()
+	return array.NewRecordReader(rec.Schema(), []arrow.RecordBatch{rec})
+}
