@@ -23,14 +23,14 @@ export interface View {
   bytes: number
   epoch: number
   positions: Position[]
-  lag: number
+  lag: number | null // null while nobody knows
   rate: number
   state: State
   error?: string
   quarantined: number
 }
 
-export interface Partition { partition: number; next: number; end: number; lag: number }
+export interface Partition { partition: number; next: number; end: number | null; lag: number | null }
 
 export interface Source {
   name: string
@@ -42,7 +42,7 @@ export interface Source {
   state: State
   error?: string
   rate: number
-  lag: number
+  lag: number | null // null while nobody knows
   partitions: Partition[]
   quarantined: number
   records: number

@@ -7,7 +7,7 @@ import { createSource, createView } from '../sql/examples.ts'
 import { quoteName } from '../sql/suggest.ts'
 import { rateHistory, sources } from '../store/catalog.ts'
 import { link, route } from '../store/route.ts'
-import { count, plural, rate } from '../ui/format.ts'
+import { behind, count, lag, rate } from '../ui/format.ts'
 import { openInEditor } from '../ui/open.ts'
 import { Button, copy, Empty, Spark, SqlText, StateBadge, useReveal } from '../ui/parts.tsx'
 import { Quarantine } from './quarantine.tsx'
@@ -23,7 +23,7 @@ export function SourcesPage() {
     <div class="page">
       <div class="page-head">
         <h1>Sources</h1>
-        <p class="hint">{rate(all.reduce((n, s) => n + s.rate, 0))} records/s, {plural(all.reduce((n, s) => n + s.lag, 0), 'record')} behind</p>
+        <p class="hint">{rate(all.reduce((n, s) => n + s.rate, 0))} records/s, {behind(all.map((s) => s.lag))}</p>
       </div>
       <div class="table-box" tabIndex={0} role="region" aria-label="All sources">
         <table>
@@ -39,7 +39,7 @@ export function SourcesPage() {
                 <td>{visible(s.format ?? '')}</td>
                 <td class="spark-cell"><Spark values={rateHistory.value.get('source ' + s.name) ?? []} /></td>
                 <td class="num">{rate(s.rate)}</td>
-                <td class={`num ${s.lag > 0 ? '' : 'dim'}`}>{count(s.lag)}</td>
+                <td class={`num ${s.lag ? '' : 'dim'}`}>{lag(s.lag)}</td>
                 <td class="num">{count(s.records)}</td>
                 <td class="num">{s.quarantined > 0 ? <button type="button" class="as-link warn-text" onClick={() => setQuarantine(s.name)}>{count(s.quarantined)}<span class="off-screen"> quarantined records of {visible(s.name)}</span></button> : <span class="dim">0</span>}</td>
               </tr>
@@ -55,7 +55,7 @@ export function SourcesPage() {
 
 function Detail({ source: s, quarantine }: { source: Source; quarantine(): void }) {
   const { partitions } = s
-  const worst = Math.max(1, ...partitions.map((p) => p.lag))
+  const worst = Math.max(1, ...partitions.map((p) => p.lag ?? 0))
   return (
     <section class="detail" ref={useReveal()} aria-label={visible(s.name)}>
       <div class="detail-head">
@@ -77,8 +77,8 @@ function Detail({ source: s, quarantine }: { source: Source; quarantine(): void 
               <tbody>
                 {partitions.map((p) => (
                   <tr key={p.partition}>
-                    <td>{p.partition}</td><td class="num">{count(p.next)}</td><td class="num">{count(p.end)}</td><td class="num">{count(p.lag)}</td>
-                    <td class="meter-cell"><svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true"><rect class="meter-ground" width="100" height="6" /><rect class="meter-fill" width={Math.min(100, (p.lag / worst) * 100)} height="6" /></svg></td>
+                    <td>{p.partition}</td><td class="num">{count(p.next)}</td><td class="num">{lag(p.end)}</td><td class="num">{lag(p.lag)}</td>
+                    <td class="meter-cell"><svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true"><rect class="meter-ground" width="100" height="6" /><rect class="meter-fill" width={Math.min(100, ((p.lag ?? 0) / worst) * 100)} height="6" /></svg></td>
                   </tr>
                 ))}
               </tbody>

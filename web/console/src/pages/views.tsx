@@ -8,7 +8,7 @@ import { createSource, createView, queryOf } from '../sql/examples.ts'
 import { quoteName } from '../sql/suggest.ts'
 import { catalogError, rateHistory, sources, views } from '../store/catalog.ts'
 import { link, route } from '../store/route.ts'
-import { bytes, count, plural, rate } from '../ui/format.ts'
+import { bytes, count, lag, plural, rate } from '../ui/format.ts'
 import { openInEditor } from '../ui/open.ts'
 import { Button, copy, Empty, Spark, SqlText, StateBadge, useReveal } from '../ui/parts.tsx'
 
@@ -38,7 +38,7 @@ export function ViewsPage() {
                       <td>{visible(v.source ?? '')}</td>
                       <td class="spark-cell"><Spark values={rateHistory.value.get('view ' + v.name) ?? []} /></td>
                       <td class="num">{rate(v.rate)}</td>
-                      <td class={`num ${v.lag > 0 ? '' : 'dim'}`}>{count(v.lag)}</td>
+                      <td class={`num ${v.lag ? '' : 'dim'}`}>{lag(v.lag)}</td>
                       <td class="num">{count(v.groups)}</td>
                       <td class="num">{bytes(v.bytes)}</td>
                       <td class="num">{count(v.epoch)}</td>

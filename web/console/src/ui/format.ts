@@ -8,6 +8,19 @@ export function count(n: number | bigint | null | undefined): string {
   return String(whole).replace(/\B(?=(\d{3})+$)/g, space)
 }
 
+// lag is a count that nobody may know, as without a broker that answers.
+export function lag(n: number | null): string {
+  return n === null ? 'unknown' : count(n)
+}
+
+// behind sums lags up.
+export function behind(lags: readonly (number | null)[]): string {
+  const known = lags.filter((n) => n !== null)
+  const sum = plural(known.reduce((a, b) => a + b, 0), 'record') + ' behind'
+  if (known.length === lags.length) return sum
+  return known.length === 0 ? 'lag unknown' : `${sum}, ${lags.length - known.length} unknown`
+}
+
 // plural writes a count with its noun.
 export const plural = (n: number, one: string, many = one + 's') => `${count(n)} ${n === 1 ? one : many}`
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { dump, payload } from '../../src/pages/payload.ts'
 import { createView, examples, firstQuery } from '../../src/sql/examples.ts'
 import { Commits } from '../../src/store/commits.ts'
-import { age, bytes, count, duration, rate } from '../../src/ui/format.ts'
+import { age, behind, bytes, count, duration, lag, rate } from '../../src/ui/format.ts'
 import type { Source, View } from '../../src/api/types.ts'
 
 const base64 = (s: string) => Buffer.from(s, 'utf8').toString('base64')
@@ -13,6 +13,14 @@ test('payloads', () => {
   expect(payload(null)).toMatchObject({ kind: 'tombstone' })
   expect(payload('//4A')).toEqual({ kind: 'hex', text: dump(new Uint8Array([0xff, 0xfe, 0])), size: 3 })
   expect(dump(new Uint8Array([0x41, 0x0a]))).toMatch(/^000000 {2}41 0a +A\.$/)
+})
+
+test('a lag that nobody knows', () => {
+  expect([null, 0, 1234].map(lag)).toEqual(['unknown', '0', '1\u202f234'])
+  expect(behind([])).toBe('0 records behind')
+  expect(behind([1, 0])).toBe('1 record behind')
+  expect(behind([null, 7])).toBe('7 records behind, 1 unknown')
+  expect(behind([null, null])).toBe('lag unknown')
 })
 
 test('formats', () => {
