@@ -168,38 +168,3 @@ func (b backend) Manifest(_ context.Context, id string) (text json.RawMessage, e
 	})
 	return text, err
 }
-
-// OpenCheckpoint opens a view's file. It stays readable when the checkpoint is
-// removed meanwhile.
-func (b backend) OpenCheckpoint(_ context.Context, id, view string) (f io.ReadCloser, size int64, err error) {
-	n, err := b.keeper.find(id)
-	if err != nil {
-		return nil, 0, err
-	}
-	err = b.keeper.read(n, func(c *checkpoint.Checkpoint) error {
-		f, size, err = b.download(c, view)
-		return err
-	})
-	return f, size, err
-}
-
-func (b backend) download(c *checkpoint.Checkpoint, view string) (io.ReadCloser, int64, error) {
-	n := c.Manifest.Checkpoint
-	v, ok := c.Manifest.View(view)
-	if !ok {
-		return nil, 0, queryable.Errorf(queryable.NotFound, "checkpoint %d has no view %s", n, view)
-	}
-	name := b.keeper.fs.PathJoin(checkpoint.Path(b.keeper.fs, b.keeper.dir, n), v.File.Name)
-	f, err := b.keeper.fs.Open(name)
-	if err != nil {
-		return nil, 0, fmt.Errorf("open checkpoint: %w", err)
-	}
-	i, err := f.Stat()
-	if err != nil {
-		return nil, 0, errors.Join(err, f.Close())
-	}
-	if i.Size() != v.File.Bytes {
-		return nil, 0, errors.Join(fmt.Errorf("checkpoint file %s is damaged: it has %d bytes, not %d", name, i.Size(), v.File.Bytes), f.Close())
-	}
-	return newSealed(f, v.File.Name, i.Size(), v.File.SHA256), i.Size(), nil
-}
