@@ -42,9 +42,19 @@ func TestDamage(t *testing.T) { onEvery(t, testDamage) }
 func testDamage(t *testing.T, fsys vfs.FS) {
 	r, f := rng(t), newFake()
 	f.add(r, revenue(), 100, 50, true)
+	change := f.addChanging(t, r, revenueNamed("changing"), 100)
+	write(t, fsys, f)
+	change()
 	m := write(t, fsys, f)
-	root := Path(fsys, dir, 1)
-	for _, name := range []string{ManifestName, m.Views[0].File.Name, quarantineFile} {
+	root := Path(fsys, dir, 2)
+	names := []string{ManifestName, m.Views[0].File.Name, quarantineFile}
+	for _, part := range m.Views[1].Parts {
+		names = append(names, part.Name)
+	}
+	if len(names) != 5 {
+		t.Fatalf("files: %v", names)
+	}
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			path := fsys.PathJoin(root, name)
 			good, err := readAll(fsys, path)
@@ -65,7 +75,7 @@ func testDamage(t *testing.T, fsys vfs.FS) {
 					t.Fatalf("%s at %d: the error does not name the file: %v", what, at, err)
 				}
 			}
-			flips, cuts := 800, 100
+			flips, cuts := 2000, 100
 			if _, ok := fsys.(*vfs.MemFS); !ok {
 				flips, cuts = 80, 10 // what is wrong with bytes does not depend on where they are
 			}
@@ -91,7 +101,7 @@ func testDamage(t *testing.T, fsys vfs.FS) {
 	if err := readEverything(t, fsys, root); !errors.Is(err, ErrMissing) {
 		t.Errorf("a missing file: %v", err)
 	}
-	if err := open(t, fsys, 1).Verify(t.Context()); !errors.Is(err, ErrMissing) {
+	if err := open(t, fsys, 2).Verify(t.Context()); !errors.Is(err, ErrMissing) {
 		t.Errorf("a missing file: %v", err)
 	}
 }

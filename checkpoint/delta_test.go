@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -55,7 +56,7 @@ func narrow() plan.View {
 func (c *course) fold(n int) {
 	c.t.Helper()
 	c.next += 10
-	foldOf(c.t, c.s, c.next, func(v *plan.View) arrow.RecordBatch { return partialsOf(c.r, v, n, 20_000) })
+	foldOf(c.t, c.s, c.next, func(v *plan.View) arrow.RecordBatch { return partialsOf(c.r, v, n, 20_000, true) })
 }
 
 // snapshot is one that a checkpoint is written of.
@@ -331,59 +332,133 @@ func TestDeltaIsSmall(t *testing.T) {
 	}
 }
 
-// TestDeltaDeletes: a group that is gone is gone, one that comes back is there;
-// the last delta counts.
+// TestDeltaDeletes: a group that is gone is gone, one that is new or changed is
+// there as it is now, and a compaction changes nothing of that.
 func TestDeltaDeletes(t *testing.T) {
 	r, f, fsys := rng(t), newFake(), vfs.NewMem()
-	p := revenue()
-	p.Results, p.Visible = p.Results[:2], "" // nothing to compute
-	rows := locatedRows(t, r, &p, 400)
-	f.add(r, p, 1, 1, false)
-	f.rows[1] = []arrow.RecordBatch{rows(func(int) bool { return true })}
+	change := f.addChanging(t, r, revenue(), 400)
 	write(t, fsys, f)
-	change := func(next, removed func(int) bool) {
-		f.epoch++
-		f.records++
-		f.changed = func(_ state.ViewID, since uint64) []arrow.RecordBatch {
-			return []arrow.RecordBatch{withDeleted(rows(removed))}
-		}
-		f.rows[1] = []arrow.RecordBatch{rows(next)}
-		if m := write(t, fsys, f); len(m.Views[0].Parts) == 0 {
-			t.Fatal("no delta")
-		}
-		f.changed = nil
+	change()
+	m := write(t, fsys, f)
+	v := m.Views[0]
+	if len(v.Parts) != 2 {
+		t.Fatalf("parts: %+v", v.Parts)
 	}
-	tenth := func(i int) bool { return i%10 == 0 }
-	change(func(i int) bool { return !tenth(i) }, tenth)
-	scan := func(id uint64) []string {
-		got, err := table(t, open(t, fsys, id), p.Name).Scan(t.Context(), state.ScanRequest{Extra: allExtra})
+	scan := func() []string {
+		got, err := table(t, open(t, fsys, 2), v.Name).Scan(t.Context(), state.ScanRequest{Extra: allExtra})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return rendered(t, got)
 	}
-	if diff := cmp.Diff(stateRows(f, 1), scan(2)); diff != "" {
+	if diff := cmp.Diff(stateRows(f, 1), scan()); diff != "" {
 		t.Fatal(diff)
 	}
-	if m, err := Compact(t.Context(), fsys, dir, 2, Options{}); err != nil || m.Views[0].File.Rows != 360 {
+	deleted := 0
+	for _, line := range arrowFileRows(t, fsys, fsys.PathJoin(Path(fsys, dir, 2), v.Parts[1].Name)) {
+		if !strings.HasSuffix(line, " __deleted=true") {
+			continue
+		}
+		deleted++
+		if !strings.Contains(line, " orders=NULL n=NULL") || !strings.Contains(line, " __visible=NULL __error=NULL") || strings.Contains(line, "city=NULL") {
+			t.Errorf("a deleted row is %s", line)
+		}
+	}
+	if deleted != 27 {
+		t.Errorf("%d rows are deleted, want 27", deleted)
+	}
+	m, err := Compact(t.Context(), fsys, dir, 2, Options{})
+	if err != nil || m.Views[0].File.Rows != v.Groups {
 		t.Fatalf("%+v, %v", m, err)
 	}
-	if diff := cmp.Diff(stateRows(f, 1), scan(2)); diff != "" {
+	if diff := cmp.Diff(stateRows(f, 1), scan()); diff != "" {
 		t.Fatal(diff)
+	}
+	if names, err := fsys.List(fsys.PathJoin(Path(fsys, dir, 2), "views")); err != nil || !cmp.Equal(names, []string{"revenue_by_city.arrow"}) {
+		t.Errorf("the views are %v, %v", names, err)
 	}
 }
 
-// locatedRows gives some of n random rows in the order of slot and key.
-func locatedRows(t *testing.T, r *rand.Rand, p *plan.View, n int) func(take func(int) bool) arrow.RecordBatch {
+// addChanging gives the fake a view whose rows have their true slots and order.
+// change then adds some of n rows, changes some and deletes some, and says so to
+// who asks what changed.
+func (f *fake) addChanging(t *testing.T, r *rand.Rand, p plan.View, n int) (change func()) {
+	t.Helper()
+	all := locatedRows(t, r, p, n)
+	f.add(r, p, 0, 1, false)
+	id := f.catalog.Views[len(f.catalog.Views)-1].ID
+	pick := func(take func(int) bool) (pieces []arrow.RecordBatch) {
+		for i := range n {
+			if take(i) {
+				pieces = append(pieces, all.NewSlice(int64(i), int64(i+1)))
+			}
+		}
+		return pieces
+	}
+	join := func(pieces []arrow.RecordBatch) arrow.RecordBatch {
+		rec, err := concatenate(memory.DefaultAllocator, pieces)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rec
+	}
+	added := func(i int) bool { return i%12 == 5 }
+	deleted := func(i int) bool { return i%15 == 1 }
+	altered := func(i int) bool { return i%40 == 0 }
+	f.rows[id] = pick(func(i int) bool { return !added(i) })
+	return func() {
+		f.epoch++
+		f.records++
+		var now, changed []arrow.RecordBatch
+		gone := array.NewBooleanBuilder(memory.DefaultAllocator)
+		for i := range n {
+			row := all.NewSlice(int64(i), int64(i+1))
+			if altered(i) {
+				row = countOn(row, len(p.Keys), f.epoch)
+			}
+			if !deleted(i) {
+				now = append(now, row)
+			}
+			if added(i) || deleted(i) || altered(i) {
+				changed = append(changed, row)
+				gone.Append(deleted(i))
+			}
+		}
+		f.rows[id] = []arrow.RecordBatch{join(now)}
+		rec := join(changed)
+		fields := append(slices.Clone(rec.Schema().Fields()), arrow.Field{Name: state.DeletedColumn, Type: arrow.FixedWidthTypes.Boolean})
+		rec = array.NewRecordBatch(arrow.NewSchema(fields, nil), append(slices.Clone(rec.Columns()), gone.NewArray()), rec.NumRows())
+		f.changed = func(v state.ViewID, _ uint64) []arrow.RecordBatch {
+			if v == id {
+				return []arrow.RecordBatch{rec}
+			}
+			return nil
+		}
+	}
+}
+
+// countOn is a row with another count, of another epoch.
+func countOn(row arrow.RecordBatch, at int, epoch uint64) arrow.RecordBatch {
+	cols := slices.Clone(row.Columns())
+	n := array.NewInt64Builder(memory.DefaultAllocator)
+	n.Append(1000)
+	e := array.NewUint64Builder(memory.DefaultAllocator)
+	e.Append(epoch)
+	cols[at], cols[len(cols)-2] = n.NewArray(), e.NewArray()
+	return array.NewRecordBatch(row.Schema(), cols, 1)
+}
+
+// locatedRows are n random rows in the order of slot and key.
+func locatedRows(t *testing.T, r *rand.Rand, p plan.View, n int) arrow.RecordBatch {
 	t.Helper()
 	s := openStore(t, vfs.NewMem(), "rows")
 	if _, err := s.CreateSource(state.Source{Name: "orders"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.CreateView("", *p, false, nil); err != nil {
+	if _, err := s.CreateView("", p, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	foldOf(t, s, 1, func(v *plan.View) arrow.RecordBatch { return partialsOf(r, v, 4*n, 50_000) })
+	foldOf(t, s, 1, func(v *plan.View) arrow.RecordBatch { return partialsOf(r, v, 2*n, 50_000, false) })
 	if _, err := s.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -392,42 +467,15 @@ func locatedRows(t *testing.T, r *rand.Rand, p *plan.View, n int) func(take func
 		t.Fatal(err)
 	}
 	defer sn.Close()
-	scan, err := sn.Scan(t.Context(), state.ScanRequest{View: s.Catalog().Views[0].ID, Extra: allExtra})
+	scan, err := sn.Scan(t.Context(), state.ScanRequest{View: s.Catalog().Views[0].ID, Extra: allExtra, BatchRows: n})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer scan.Release()
-	var all []arrow.RecordBatch
-	for scan.Next() {
-		rec := scan.RecordBatch()
-		rec.Retain()
-		all = append(all, rec)
+	if !scan.Next() || scan.RecordBatch().NumRows() != int64(n) {
+		t.Fatal("fewer rows than asked for", scan.Err())
 	}
-	whole, err := concatenate(memory.DefaultAllocator, all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func(take func(int) bool) arrow.RecordBatch {
-		var pieces []arrow.RecordBatch
-		for i := range n {
-			if take(i) {
-				pieces = append(pieces, whole.NewSlice(int64(i), int64(i+1)))
-			}
-		}
-		rec, err := concatenate(memory.DefaultAllocator, pieces)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return rec
-	}
-}
-
-// withDeleted puts true behind every row.
-func withDeleted(rec arrow.RecordBatch) arrow.RecordBatch {
-	b := array.NewBooleanBuilder(memory.DefaultAllocator)
-	for range rec.NumRows() {
-		b.Append(true)
-	}
-	fields := append(slices.Clone(rec.Schema().Fields()), arrow.Field{Name: state.DeletedColumn, Type: arrow.FixedWidthTypes.Boolean})
-	return array.NewRecordBatch(arrow.NewSchema(fields, nil), append(slices.Clone(rec.Columns()), b.NewArray()), rec.NumRows())
+	rec := scan.RecordBatch()
+	rec.Retain()
+	return rec
 }

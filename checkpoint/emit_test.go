@@ -48,6 +48,11 @@ func TestEmit(t *testing.T) {
 	f.add(r, revenue(), batchRows+500, 3000, false)
 	f.add(r, everything(), 300, 50, false)
 	f.add(r, revenueNamed("empty"), 0, 1, false)
+	change := f.addChanging(t, r, revenueNamed("changing"), 300)
+	if _, err := Write(t.Context(), vfs.Default, filepath.Join(root, "checkpoints"), f, &finals{}, Options{Now: clock, Writer: "weir test"}); err != nil {
+		t.Fatal(err)
+	}
+	change()
 	m, err := Write(t.Context(), vfs.Default, filepath.Join(root, "checkpoints"), f, &finals{}, Options{Now: clock, Writer: "weir test"})
 	if err != nil {
 		t.Fatal(err)
@@ -63,13 +68,16 @@ func TestEmit(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "expected.json"), text, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if n := len(m.Views[3].Parts); n != 2 {
+		t.Errorf("the view that changes has %d parts", n)
+	}
 	if n := len(out.Views["revenue_by_city"].Values["busy"]); n != batchRows+500 {
 		t.Errorf("%d values of busy", n)
 	}
 }
 
 func expect(t *testing.T, f *fake, v *View) expectedView {
-	e := expectedView{File: v.File.Name, Values: map[string][]any{}}
+	e := expectedView{File: v.Files()[0].Name, Values: map[string][]any{}}
 	for _, c := range v.Columns {
 		e.Columns, e.Types = append(e.Columns, c.Name), append(e.Types, c.Type.String())
 		e.Values[c.Name] = []any{}

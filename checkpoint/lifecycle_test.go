@@ -3,8 +3,10 @@ package checkpoint
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
@@ -76,7 +78,13 @@ func testShare(t *testing.T, fsys vfs.FS) {
 	}
 	newest := uint64(14)
 	file := fsys.PathJoin(Path(fsys, dir, newest), first.Views[0].File.Name)
-	corrupt(t, fsys, file, func(b []byte) []byte { b[len(b)/2] ^= 4; return b })
+	corrupt(t, fsys, file, func(b []byte) []byte {
+		if _, ok := fsys.(atomicfile.Direct); ok { // checks its bytes itself
+			return b[:len(b)-1]
+		}
+		b[len(b)/2] ^= 4
+		return b
+	})
 	if m := write(t, fsys, f); m.BasedOn != nil {
 		t.Fatal("shared a damaged file")
 	}
@@ -116,6 +124,49 @@ func testListSweepRetain(t *testing.T, fsys vfs.FS) {
 	}
 	if m := write(t, fsys, f); m.Checkpoint != 6 {
 		t.Fatalf("the next number is %d, not 6", m.Checkpoint)
+	}
+}
+
+// TestRetention: by number, age and bytes, of which a shared file counts once;
+// savepoints do not count.
+func TestRetention(t *testing.T) {
+	r := rng(t)
+	for _, c := range []struct {
+		r    Retention
+		want []uint64
+	}{
+		{Retention{}, []uint64{5, 3, 2, 1}},
+		{Retention{Count: 3}, []uint64{2, 1}},
+		{Retention{Count: 9}, nil},
+		{Retention{Count: 9, Age: 150 * time.Minute}, []uint64{3, 2, 1}},
+		{Retention{Count: 9, Age: time.Second}, []uint64{5, 3, 2, 1}},
+		// In tenths of a file.
+		{Retention{Count: 9, Bytes: 1}, []uint64{5, 3, 2, 1}},
+		{Retention{Count: 9, Bytes: 13}, []uint64{3, 2, 1}},
+		{Retention{Count: 9, Bytes: 27}, []uint64{2, 1}},
+		{Retention{Count: 2, Bytes: 27}, []uint64{3, 2, 1}},
+	} {
+		f, fsys := newFake(), vfs.NewMem()
+		f.add(r, revenue(), 200, 50, false)
+		f.refused = nil
+		size := int64(0)
+		// 1, 2 and 3 are one file each, 4 is a savepoint, 5 and 6 share a file.
+		for i, save := range []string{"", "", "", "kept", "", ""} {
+			if i < 5 {
+				f.records++
+				f.epoch++
+			}
+			m, err := Write(t.Context(), fsys, dir, f, &finals{}, Options{Now: func() time.Time { return clock().Add(time.Duration(i) * time.Hour) }, Savepoint: save})
+			if err != nil {
+				t.Fatal(err)
+			}
+			size = m.Bytes()
+		}
+		c.r.Bytes = c.r.Bytes * size / 10
+		removed, err := c.r.Retain(fsys, dir, clock().Add(5*time.Hour))
+		if err != nil || !slices.Equal(removed, c.want) {
+			t.Errorf("%+v removed %v, want %v (%v)", c.r, removed, c.want, err)
+		}
 	}
 }
 

@@ -44,15 +44,15 @@ func foldOf(t *testing.T, s *state.Store, next int64, rows func(*plan.View) arro
 
 // partials are random rows of a view. The count of the city "overflow" is so
 // great that it overflows when it comes twice.
-func partials(r *rand.Rand, v *plan.View) arrow.RecordBatch { return partialsOf(r, v, 40, 60) }
+func partials(r *rand.Rand, v *plan.View) arrow.RecordBatch { return partialsOf(r, v, 40, 60, true) }
 
 // partialsOf are n rows of so many cities.
-func partialsOf(r *rand.Rand, v *plan.View, n, cities int) arrow.RecordBatch {
+func partialsOf(r *rand.Rand, v *plan.View, n, cities int, wide bool) arrow.RecordBatch {
 	var fields []arrow.Field
 	var cols []arrow.Array
 	for i, c := range v.StateColumns() {
 		fields = append(fields, c.Type.InsideField(c.Name))
-		a := randomArray(memory.DefaultAllocator, r, c.Type, n, true)
+		a := randomArray(memory.DefaultAllocator, r, c.Type, n, wide)
 		switch {
 		case i == 0 && c.Type.ID == sqltype.Varchar:
 			b := array.NewStringBuilder(memory.DefaultAllocator)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -58,23 +59,41 @@ func List(fsys vfs.FS, dir string) ([]*Manifest, error) {
 // Path is the directory of checkpoint id in dir.
 func Path(fsys vfs.FS, dir string, id uint64) string { return fsys.PathJoin(dir, dirName(id)) }
 
-// Retain removes all but the newest keep checkpoints of dir (at least one stays)
-// and returns their numbers, newest first. A reader that has a file open goes on
-// reading it. Savepoints do not count and are not removed; what has a manifest
-// that cannot be read may be one, and is left alone, too.
-func Retain(fsys vfs.FS, dir string, keep int) (removed []uint64, err error) {
+// A Retention bounds the checkpoints of a directory. One goes when it is beyond
+// any of the bounds; the newest stays. Savepoints do not count and do not go.
+type Retention struct {
+	Count int           // so many at most; 0 is 1
+	Age   time.Duration // none that is older; 0 is no bound
+	Bytes int64         // of the files of all, a file that several share counted once; 0 is no bound
+}
+
+// Retain applies r to dir and returns the numbers of what it removed, newest
+// first. A reader that has a file open goes on reading it. What has a manifest that
+// cannot be read may be a savepoint, and is left alone; what has none goes when it is
+// older than those that stay.
+func (r Retention) Retain(fsys vfs.FS, dir string, now time.Time) (removed []uint64, err error) {
 	ids, err := numbers(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
-	good := 0
+	good, bytes, full := 0, int64(0), false
+	seen := map[string]bool{}
 	for _, id := range slices.Backward(ids) {
 		m, err := readManifest(fsys, Path(fsys, dir, id))
 		switch {
-		case err == nil && m.Savepoint != "", err != nil && (good < max(1, keep) || !errors.Is(err, ErrMissing)):
+		case err == nil && m.Savepoint != "", err != nil && !errors.Is(err, ErrMissing):
 			continue
-		case good < max(1, keep):
+		case err == nil && !full:
+			for _, f := range m.files() {
+				if !seen[f.SHA256] {
+					seen[f.SHA256] = true
+					bytes += f.Bytes
+				}
+			}
+			full = good >= max(1, r.Count) || good > 0 && (r.Age > 0 && now.Sub(m.Created) > r.Age || r.Bytes > 0 && bytes > r.Bytes)
 			good++
+		}
+		if !full {
 			continue
 		}
 		if err := Remove(fsys, dir, id); err != nil {
@@ -83,6 +102,11 @@ func Retain(fsys vfs.FS, dir string, keep int) (removed []uint64, err error) {
 		removed = append(removed, id)
 	}
 	return removed, nil
+}
+
+// Retain removes all but the newest keep checkpoints of dir: see [Retention].
+func Retain(fsys vfs.FS, dir string, keep int) (removed []uint64, err error) {
+	return Retention{Count: keep}.Retain(fsys, dir, time.Time{})
 }
 
 // Remove removes checkpoint id of dir, savepoint or not. After a crash it is

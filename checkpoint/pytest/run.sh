@@ -16,5 +16,5 @@ fi
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 (cd "$root" && go test -count=1 -run '^TestEmit$' ./checkpoint -emit "$out")
-"$venv/bin/python" "$here/test_open.py" "$out" "$root/checkpoint/testdata/v1"
+"$venv/bin/python" "$here/test_open.py" "$out" "$root/checkpoint/testdata/v1" "$root/checkpoint/testdata/v2"
 "$venv/bin/python" "$here/test_docs.py" "$out" "$root/docs/format.md"

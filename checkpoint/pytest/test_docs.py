@@ -17,7 +17,7 @@ def main(emitted, page):
     blocks = re.findall(r"^```python\n(.*?)^```", pathlib.Path(page).read_text(), re.M | re.S)
     assert len(blocks) >= 5, f"{page} has {len(blocks)} examples"
     with tempfile.TemporaryDirectory() as d:
-        shutil.copytree(pathlib.Path(emitted) / "checkpoints" / "00000001", pathlib.Path(d) / "checkpoints" / "00000042")
+        shutil.copytree(pathlib.Path(emitted) / "checkpoints" / "00000002", pathlib.Path(d) / "checkpoints" / "00000042")
         os.chdir(d)
         for block in blocks:
             names = {}
