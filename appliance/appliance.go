@@ -45,6 +45,9 @@ type config struct {
 	interval time.Duration
 	objects  objectstore.Options // tests are less patient
 	log      *slog.Logger
+	// shown is what weir open shows, read only and without topics; "" for an
+	// appliance that counts.
+	shown string
 }
 
 // Appliance is one running Weir.
@@ -196,8 +199,13 @@ func (a *Appliance) Run(ctx context.Context, done func(context.Context) error) e
 	}()
 	served := make(chan error, 1)
 	go func() { served <- a.server.Serve(a.listener) }()
-	part("ingest", a.pipeline.Run)
-	part("checkpoints", func(ctx context.Context) error { return a.keeper.run(ctx, a.cfg.Checkpoint) })
+	if a.cfg.shown == "" {
+		part("ingest", a.pipeline.Run)
+		part("checkpoints", func(ctx context.Context) error { return a.keeper.run(ctx, a.cfg.Checkpoint) })
+		part("catching up", a.watchCatchUp)
+	} else {
+		a.caughtUp.Store(true)
+	}
 	part("exports", a.exports.run)
 	part("freshness", a.watchFreshness)
 	part("duckdb", func(ctx context.Context) error {
@@ -208,7 +216,6 @@ func (a *Appliance) Run(ctx context.Context, done func(context.Context) error) e
 			return nil
 		}
 	})
-	part("catching up", a.watchCatchUp)
 	if done != nil {
 		wg.Go(func() { stop(done(ctx)) })
 	}

@@ -135,7 +135,7 @@ func (b backend) describe(sn *state.Snapshot, v *state.View) queryable.View {
 	d.Source = src.Name
 	counts := sn.RefusedCount(src.ID)
 	d.Quarantined = counts.ByView[v.ID] + counts.ByView[0]
-	s, _ := b.pipeline.Status(src)
+	s := b.sourceStatus(src)
 	d.Rate = s.Rate
 	d.Lag = known(b.pipeline.Lag(v))
 	switch {
@@ -189,7 +189,7 @@ func (b backend) Sources(context.Context) ([]queryable.Source, queryable.Answer,
 	for i := range cat.Sources {
 		src := &cat.Sources[i]
 		a.Positions = append(a.Positions, positions(sn.Positions(src.Cursor))...)
-		s, _ := b.pipeline.Status(src)
+		s := b.sourceStatus(src)
 		d := queryable.Source{
 			Name: src.Name, SQL: src.SQL, Connector: src.Options["connector"], Topic: src.Options["topic"], Format: formatOf(src),
 			Columns: src.Columns, State: s.State, Rate: s.Rate, Partitions: []queryable.Partition{},

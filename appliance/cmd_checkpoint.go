@@ -22,14 +22,15 @@ type checkpointCmd struct {
 	Verify    checkpointVerifyCmd    `cmd:"" help:"Compare every file of checkpoints with its checksum."`
 	Query     checkpointQueryCmd     `cmd:"" help:"Run SQL over the views of a checkpoint."`
 	Diff      checkpointDiffCmd      `cmd:"" help:"Show which groups differ between two checkpoints."`
-	Export    checkpointExportCmd    `cmd:"" help:"Write the rows of a view as CSV, NDJSON or Arrow."`
+	Export    checkpointExportCmd    `cmd:"" help:"Write the rows of a view as CSV, NDJSON, Arrow or Parquet."`
 	Transform checkpointTransformCmd `cmd:"" help:"Change groups with SQL and write a savepoint of it."`
 	Merge     checkpointMergeCmd     `cmd:"" help:"Merge checkpoints of several appliances into one savepoint."`
+	Compact   checkpointCompactCmd   `cmd:"" help:"Make each view of a checkpoint one file."`
 }
 
 // Help is shown with weir checkpoint --help.
 func (checkpointCmd) Help() string {
-	return namingHelp + "\n\nNone of these needs a running appliance, and none changes a checkpoint that is there."
+	return namingHelp + "\n\nNone of these needs a running appliance, and none but compact changes a checkpoint that is there; compact changes its files and not what it holds."
 }
 
 type checkpointLsCmd struct {

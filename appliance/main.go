@@ -27,6 +27,8 @@ type cli struct {
 	SQL        sqlCmd        `cmd:"" name:"sql" help:"Send a statement to a running appliance."`
 	Checkpoint checkpointCmd `cmd:"" help:"Look at checkpoints, query, compare, change and merge them, without a running appliance."`
 	Restore    restoreCmd    `cmd:"" help:"Make a data directory from a checkpoint."`
+	Bundle     bundleCmd     `cmd:"" help:"Write a checkpoint as one file, to hand it over."`
+	Open       openCmd       `cmd:"" help:"Show a bundle in the console, read only and without Kafka."`
 	Reset      resetCmd      `cmd:"" help:"Delete a data directory, after asking."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 

@@ -27,6 +27,9 @@ type newest struct {
 func (n *newest) scan(ctx context.Context, s duckext.ScanSpec) (array.RecordReader, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.err == nil {
+		n.err = n.l.a.readOnly()
+	}
 	if n.rec == nil && n.err == nil {
 		var more bool
 		n.rec, more, n.err = n.l.a.pipeline.Newest(ctx, n.src, n.columns, newestRecords)

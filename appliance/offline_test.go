@@ -382,3 +382,165 @@ func TestCheckpointVerbsPrint(t *testing.T) {
 func checkpointPath(dir string, id int) string { return filepath.Join(dir, fmt.Sprintf("%08d", id)) }
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
+
+// A bundle is one file that opens without Kafka, read only, and resumes elsewhere.
+func TestBundle(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.topic("orders", 1)
+	list := sales(newRand(9), 100)
+	produce(b, "orders", 0, list)
+	b.send(&devbroker.Record{Topic: "orders", Value: []byte("no JSON")})
+	sql := saleSQL("orders")
+	dir := takenOf(b, sql)
+	file := filepath.Join(t.TempDir(), "hand over.weir")
+	weirs(t, "bundle", "--from", dir, "-o", file)
+	refusedWith(t, "already exists", "bundle", "--from", dir, "-o", file)
+	if code, _, errs := weir("bundle", "--from", dir, "-o", file+".zip"); code != exitUsage {
+		t.Errorf("a bundle of another name: %d %s", code, errs)
+	}
+	sameRows(t, "query of the bundle", asked(t, file, "FROM by_city"), batch(t, list, byCity))
+	refusedWith(t, "a bundle is not written to", "checkpoint", "transform", file, "--name", "x", "--sql", "DELETE FROM by_city")
+
+	// Without a broker.
+	b.broker.Close()
+	data := t.TempDir()
+	what, err := (&openCmd{From: file}).unpack(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := testConfig(data, "")
+	cfg.shown = what
+	run, err := launch(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := run.stop(); err != nil {
+			t.Error("stop:", err)
+		}
+	}()
+	ask := func(sql string) string {
+		res, err := run.client.Query(t.Context(), sql)
+		if err != nil {
+			return refusalText(err)
+		}
+		return rowsText(res)
+	}
+	if got := ask("SELECT orders FROM total"); got != "100\n" {
+		t.Error(got)
+	}
+	if got := ask("SELECT count(*) FROM best"); got != "3\n" {
+		t.Error(got)
+	}
+	for _, sql := range []string{"DROP VIEW best", "CHECKPOINT", "CREATE SAVEPOINT 'x'", "VERIFY VIEW total", "CREATE VIEW v AS SELECT 1 AS one", "FROM orders"} {
+		if got := ask(sql); !strings.Contains(got, "this is read only: weir open shows checkpoint 1 of") {
+			t.Errorf("%s: %s", sql, got)
+		}
+	}
+	if code, body, err := run.get("/readyz"); err != nil || code != 200 || !strings.Contains(body, "RUNNING") {
+		t.Errorf("%d %s %v", code, body, err)
+	}
+	if _, body, err := run.get("/api/v1/sources"); err != nil || !strings.Contains(body, "this is read only") {
+		t.Errorf("%s %v", body, err)
+	}
+	if recs, err := run.refused(t.Context(), "orders"); err != nil || len(recs) != 1 || string(recs[0].Value) != "no JSON" {
+		t.Errorf("quarantine: %v %v", recs, err)
+	}
+
+	// One flipped bit anywhere is an error that names the file.
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRand(10)
+	for range 60 {
+		bad := slices.Clone(whole)
+		at := r.IntN(len(bad))
+		bad[at] ^= 1 << r.IntN(8)
+		name := filepath.Join(t.TempDir(), "bad.weir")
+		if err := os.WriteFile(name, bad, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := weir("checkpoint", "query", "--format", "csv", name, "SELECT sum(orders), sum(revenue), sum(hash(city::VARCHAR, mean, top)::HUGEINT) FROM by_city")
+		if code != 0 && !strings.Contains(errs, "bad.weir") {
+			t.Errorf("bit flipped in byte %d: %s", at, errs)
+		}
+		if code == 0 && out != weirs(t, "checkpoint", "query", "--format", "csv", file, "SELECT sum(orders), sum(revenue), sum(hash(city::VARCHAR, mean, top)::HUGEINT) FROM by_city") {
+			t.Errorf("bit flipped in byte %d: another answer: %s", at, out)
+		}
+	}
+	for _, n := range []int{0, 1, 100, len(whole) / 2, len(whole) - 1} {
+		name := filepath.Join(t.TempDir(), "cut.weir")
+		if err := os.WriteFile(name, whole[:n], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		refusedWith(t, "cut.weir", "checkpoint", "show", name)
+	}
+}
+
+// What was restored from a bundle goes on where the other stood.
+func TestBundleIsResumed(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.topic("orders", 1)
+	produce(b, "orders", 0, sales(newRand(11), 100))
+	sql := saleSQL("orders")
+	dir := takenOf(b, sql)
+	file := filepath.Join(t.TempDir(), "x.weir")
+	weirs(t, "bundle", "--from", dir+"@1", "-o", file)
+	produce(b, "orders", 0, sales(newRand(12), 100))
+	b.dir = filepath.Join(t.TempDir(), "new")
+	weirs(t, "restore", "--from", file, "--data", b.dir)
+	b.must(sql)
+	b.caughtUp()
+	b.verified("by_city")
+	if got := b.rows("SELECT orders FROM total"); got != "200\n" {
+		t.Error(got)
+	}
+}
+
+// A checkpoint of a base and deltas is queried, bundled, transformed and compacted
+// like one that is whole.
+func TestOfflineToolsOverDeltas(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.topic("orders", 1)
+	list := sales(newRand(13), 2000)
+	for i := range list {
+		list[i].city = fmt.Sprint("town ", i)
+	}
+	produce(b, "orders", 0, list)
+	b.must(saleSQL("orders"))
+	b.caughtUp()
+	if _, err := b.run.store.Mark(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.query("CHECKPOINT")
+	more := list[:10]
+	produce(b, "orders", 0, more)
+	b.caughtUp()
+	b.query("CHECKPOINT")
+	b.stop()
+	dir := filepath.Join(b.dir, checkpointsDir)
+	if v, _ := manifestOf(t, dir, 2).View("by_city"); v.Whole() {
+		t.Fatal("the second checkpoint has no delta to test with")
+	}
+	all := append(slices.Clone(list), more...)
+	sameRows(t, "query", asked(t, dir+"@2", "FROM by_city"), batch(t, all, byCity))
+	file := filepath.Join(t.TempDir(), "x.weir")
+	weirs(t, "bundle", "--from", dir+"@2", "-o", file)
+	sameRows(t, "bundle", asked(t, file, "FROM by_city"), batch(t, all, byCity))
+	weirs(t, "checkpoint", "transform", file, "--into", dir, "--name", "x", "--sql", "DELETE FROM by_city WHERE city = 'town 3'")
+	sameRows(t, "transform", asked(t, dir+"@x", "FROM by_city"), batch(t, slices.DeleteFunc(slices.Clone(all), func(s sale) bool { return s.city == "town 3" }), byCity))
+	code, out, errs := weir("checkpoint", "diff", "--summary", dir+"@1", dir+"@2")
+	if code != exitDiffers || !strings.Contains(out, "view by_city: 0 added, 0 removed, 10 changed, 1990 the same") {
+		t.Errorf("diff: %d %s%s", code, out, errs)
+	}
+	weirs(t, "checkpoint", "compact", dir+"@2")
+	if v, _ := manifestOf(t, dir, 2).View("by_city"); !v.Whole() {
+		t.Error("compact left deltas")
+	}
+	sameRows(t, "compacted", asked(t, dir+"@2", "FROM by_city"), batch(t, all, byCity))
+	refusedWith(t, "a bundle is not written to", "checkpoint", "compact", file)
+}

@@ -29,6 +29,9 @@ func (b backend) Query(ctx context.Context, r queryable.QueryRequest) (*queryabl
 	if _, ok := stmt.(*ddl.Query); !ok && (len(r.Params) > 0 || len(r.Named) > 0) {
 		return nil, queryable.Errorf(queryable.BadRequest, "only queries take parameters")
 	}
+	if err := b.allowed(stmt); err != nil {
+		return nil, err
+	}
 	switch s := stmt.(type) {
 	case *ddl.Query:
 		return b.ask(ctx, r)

@@ -34,6 +34,9 @@ func checkSavepoint(name string) error {
 
 // TakeCheckpoint writes one now.
 func (b backend) TakeCheckpoint(ctx context.Context, savepoint string) (queryable.Checkpoint, error) {
+	if err := b.readOnly(); err != nil {
+		return queryable.Checkpoint{}, err
+	}
 	if savepoint != "" {
 		if err := checkSavepoint(savepoint); err != nil {
 			return queryable.Checkpoint{}, err

@@ -1,0 +1,52 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"weir/checkpoint"
+)
+
+type checkpointCompactCmd struct {
+	Checkpoints []string `arg:"" name:"checkpoint" help:"Checkpoints in their directories: DIR@42, DIR@name, DIR for the newest."`
+}
+
+// Help is shown with --help.
+func (checkpointCompactCmd) Help() string {
+	return "A view that is kept as a base and deltas becomes one file, which any program opens without knowing of deltas. The checkpoint holds what it held, under the same number. After a crash it is as it was or whole.\n\n" +
+		"Exit status: 0 whole, 1 an error, 2 wrong usage."
+}
+
+func (c *checkpointCompactCmd) Run(ctx context.Context, s streams) error {
+	for _, arg := range c.Checkpoints {
+		if err := compactOne(ctx, s, arg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func compactOne(ctx context.Context, s streams, arg string) error {
+	f, err := find(ctx, arg)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if f.temp != "" {
+		return errors.New("a bundle is not written to")
+	}
+	dir, err := writable(ctx, "", f)
+	if err != nil {
+		return err
+	}
+	if dir.path(f.Manifest.Checkpoint) != f.path {
+		return fmt.Errorf("%s is a copy of checkpoint %d outside of a directory of checkpoints: name it %s", f.path, f.Manifest.Checkpoint, dir.fs.PathBase(dir.path(f.Manifest.Checkpoint)))
+	}
+	m, err := checkpoint.Compact(ctx, dir.fs, dir.dir, f.Manifest.Checkpoint, checkpoint.Options{})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "%s: %d views, %d bytes\n", f.path, len(m.Views), m.Bytes())
+	return nil
+}
