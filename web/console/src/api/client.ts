@@ -35,6 +35,7 @@ export async function runSql({ sql, id, signal }: SqlRequest): Promise<Answer> {
     columns: got.columns ?? [],
     rows: got.rows ?? [],
     epoch: got.epoch ?? Number(res.headers.get('Weir-Epoch') ?? 0),
+    ...(got.checkpoints && { checkpoints: got.checkpoints }),
     truncated: got.truncated === true || res.headers.get('Weir-Truncated') === '1',
     ms,
   }
@@ -78,8 +79,13 @@ export async function getSources(): Promise<Source[]> {
 export const getCheckpoints = async () =>
   (await get<{ checkpoints: Checkpoint[] | null }>('/api/v1/checkpoints')).checkpoints ?? []
 
-export async function takeCheckpoint(): Promise<void> {
-  await body(await send('/api/v1/checkpoints', { method: 'POST', body: {} }))
+// takeCheckpoint writes one now; a name makes it a savepoint.
+export async function takeCheckpoint(savepoint = ''): Promise<void> {
+  await body(await send('/api/v1/checkpoints', { method: 'POST', body: savepoint === '' ? {} : { savepoint } }))
+}
+
+export async function dropSavepoint(id: number): Promise<void> {
+  await body(await send(`/api/v1/checkpoints/${id}`, { method: 'DELETE' }))
 }
 
 export const getQuarantine = async (source: string, limit: number) =>

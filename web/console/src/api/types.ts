@@ -5,7 +5,10 @@ import type { Json } from './json.ts'
 export interface Column { name: string; type: string }
 export type Row = Json[]
 
-export interface SqlAnswer { columns: Column[]; rows: Row[]; epoch: number; truncated?: boolean }
+// A checkpoint that an answer was read from. An answer without one is of the present.
+export interface Past { id: number; epoch: number; savepoint?: string }
+
+export interface SqlAnswer { columns: Column[]; rows: Row[]; epoch: number; checkpoints?: Past[]; truncated?: boolean }
 
 export interface Position { topic: string; partition: number; next: number }
 
@@ -58,7 +61,7 @@ export interface Refused {
   value: string | null // base64; null is a tombstone
 }
 
-export interface Checkpoint { id: number; name?: string; epoch: number; created: string; bytes: number; views: string[] | number }
+export interface Checkpoint { id: number; savepoint?: string; epoch: number; created: string; bytes: number; views: string[] | number }
 
 export interface Status {
   epoch: number

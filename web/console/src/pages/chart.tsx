@@ -6,7 +6,7 @@ import type { Column } from '../api/types.ts'
 import { chartOf, ticks, type Chart } from '../grid/chart.ts'
 import { visible } from '../grid/text.ts'
 
-const margin = { top: 30, right: 20, bottom: 30, left: 72 }
+const margin = { top: 30, right: 34, bottom: 30, left: 72 }
 
 export function ChartView({ columns, rows }: { columns: readonly Column[]; rows: readonly Json[][] }) {
   const host = useRef<HTMLDivElement>(null)

@@ -1,7 +1,7 @@
-// The checkpoints: what there is to go back to, and one to take now.
+// The checkpoints: what there is to go back to, one to take now, savepoints to keep and drop, and two to compare.
 
 import { useEffect, useState } from 'preact/hooks'
-import { getCheckpoints, takeCheckpoint } from '../api/client.ts'
+import { dropSavepoint, getCheckpoints, takeCheckpoint } from '../api/client.ts'
 import type { Checkpoint } from '../api/types.ts'
 import { visible } from '../grid/text.ts'
 import { quoteName } from '../sql/suggest.ts'
@@ -10,12 +10,17 @@ import { now, online, visible as pageVisible } from '../store/connection.ts'
 import { toast } from '../store/toast.ts'
 import { ago, bytes, count, moment } from '../ui/format.ts'
 import { openInEditor } from '../ui/open.ts'
-import { Button, Empty } from '../ui/parts.tsx'
+import { Button, Dialog, Empty } from '../ui/parts.tsx'
+import type { Point } from '../sql/past.ts'
+import { Compare } from './compare.tsx'
 
 export function CheckpointsPage() {
   const [all, setAll] = useState<readonly Checkpoint[] | undefined>()
   const [error, setError] = useState('')
   const [busy, setBusy] = useState(false)
+  const [naming, setNaming] = useState(false)
+  const [dropping, setDropping] = useState<Checkpoint | undefined>()
+  const [chosen, setChosen] = useState<{ from: Point; to: Point } | undefined>()
   const read = () => getCheckpoints().then((c) => { setAll([...c].sort((a, b) => b.id - a.id)); setError('') }, (err: Error) => setError(err.message))
   useEffect(() => {
     void read()
@@ -33,20 +38,36 @@ export function CheckpointsPage() {
     }
     setBusy(false)
   }
-  const button = <Button look="primary" disabled={busy} onClick={take}>{busy ? 'Writing …' : 'Take a checkpoint'}</Button>
+  const drop = async (c: Checkpoint) => {
+    setDropping(undefined)
+    try {
+      await dropSavepoint(c.id)
+      await read()
+      toast(`Dropped ${visible(c.savepoint ?? '')}`)
+    } catch (err) {
+      toast(`Not dropped: ${visible((err as Error).message)}`, true)
+    }
+  }
+  const buttons = (
+    <>
+      <Button look="primary" disabled={busy} onClick={take}>{busy ? 'Writing …' : 'Take a checkpoint'}</Button>
+      <Button onClick={() => setNaming(true)}>Savepoint …</Button>
+    </>
+  )
+  const { from, to } = chosen ?? { from: all?.[0]?.id ?? 'live', to: 'live' as const }
   return (
     <div class="page">
       <div class="page-head">
         <h1>Checkpoints</h1>
         <p class="hint">The state of all views as Arrow files. Ingest goes on while one is written.</p>
         <span class="gap" />
-        {(all?.length ?? 0) > 0 && button}
+        {(all?.length ?? 0) > 0 && buttons}
       </div>
       {error && online.value && <p class="error-box">{visible(error)}</p>}
       {all?.length === 0 && (
         <Empty title="No checkpoint yet">
           <p>Weir takes one every few minutes by itself. In SQL: <code>CHECKPOINT</code></p>
-          {button}
+          {buttons}
         </Empty>
       )}
       {all && all.length > 0 && (
@@ -56,12 +77,16 @@ export function CheckpointsPage() {
             <tbody>
               {all.map((c) => (
                 <tr key={c.id}>
-                  <th scope="row">{count(c.id)}{c.name && <span class="badge key-badge">{visible(c.name)}</span>}</th>
+                  <th scope="row">{count(c.id)}{c.savepoint !== undefined && <span class="badge key-badge">{visible(c.savepoint)}</span>}</th>
                   <td>{moment(c.created, now.value)} <span class="dim">{ago(Math.max(0, now.value - Date.parse(c.created)))}</span></td>
                   <td class="num">{count(c.epoch)}</td>
                   <td class="num">{bytes(c.bytes)}</td>
                   <td class="wrap">{names(c).length > 0 ? names(c).map((n) => visible(n)).join(', ') : typeof c.views === 'number' ? count(c.views) : ''}</td>
-                  <td class="actions"><Button look="quiet" icon="play" onClick={() => openInEditor(atVersion(c), true)}>Query<span class="off-screen"> version {c.id}</span></Button></td>
+                  <td class="actions">
+                    {c.savepoint !== undefined && <Button look="quiet" onClick={() => setDropping(c)}>Drop<span class="off-screen"> {visible(c.savepoint)}</span></Button>}
+                    <Button look="quiet" onClick={() => setChosen({ from: c.id, to: 'live' })} aria-pressed={from === c.id}>Compare<span class="off-screen"> version {c.id}</span></Button>
+                    <Button look="quiet" icon="play" onClick={() => openInEditor(atVersion(c), true)}>Query<span class="off-screen"> version {c.id}</span></Button>
+                  </td>
                 </tr>
               ))}
             </tbody>
@@ -69,9 +94,54 @@ export function CheckpointsPage() {
         </div>
       )}
       {all && all.length > 0 && (
+        <Compare all={all} from={from} to={to} choose={(from, to) => setChosen({ from, to })} />
+      )}
+      {all && all.length > 0 && (
         <p class="hint">A checkpoint opens without Weir: <code>pyarrow.ipc.open_file('views/….arrow').read_all()</code>. To start again from one: <code>weir restore --from DIR --data DIR</code></p>
       )}
+      {naming && <NewSavepoint close={() => setNaming(false)} done={read} />}
+      {dropping && (
+        <Dialog title="Drop a savepoint" close={() => setDropping(undefined)}>
+          <p>Savepoint <strong>{visible(dropping.savepoint ?? '')}</strong> (version {dropping.id}) will be gone for good.</p>
+          <p class="dialog-foot">
+            <Button onClick={() => setDropping(undefined)}>Keep it</Button>
+            <Button look="danger" onClick={() => void drop(dropping)}>Drop it</Button>
+          </p>
+        </Dialog>
+      )}
     </div>
+  )
+}
+
+function NewSavepoint({ close, done }: { close(): void; done(): Promise<void> }) {
+  const [name, setName] = useState('')
+  const [error, setError] = useState('')
+  const [busy, setBusy] = useState(false)
+  const submit = async (e: Event) => {
+    e.preventDefault()
+    setBusy(true)
+    try {
+      await takeCheckpoint(name)
+      await done()
+      toast(`Savepoint ${visible(name)} written`)
+      close()
+    } catch (err) {
+      setError((err as Error).message)
+      setBusy(false)
+    }
+  }
+  return (
+    <Dialog title="Create a savepoint" close={close}>
+      <form class="lookup" onSubmit={submit}>
+        <label>
+          <span>Name</span>
+          <input class="field" required maxLength={200} value={name} onInput={(e) => setName(e.currentTarget.value)} />
+        </label>
+        <Button type="submit" look="primary" disabled={busy}>{busy ? 'Writing …' : 'Create'}</Button>
+      </form>
+      <div role="status">{error && <p class="error-box">{visible(error)}</p>}</div>
+      <p class="hint">A checkpoint that stays until it is dropped. In SQL: <code>CREATE SAVEPOINT 'name'</code></p>
+    </Dialog>
   )
 }
 

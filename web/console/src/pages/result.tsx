@@ -91,6 +91,7 @@ function Stamp({ run }: { run: Run }) {
   return (
     <dl class="stamp" aria-label="Version of the result">
       <div><dt>epoch</dt><dd>{count(answer.epoch)}</dd></div>
+      {answer.checkpoints && <div title="Checkpoints that it was read from"><dt>from</dt><dd>{answer.checkpoints.map((c) => (c.savepoint === undefined ? `version ${c.id}` : visible(c.savepoint))).join(', ')}</dd></div>}
       <div title="How old the newest data in it was when it was answered"><dt>data</dt><dd>{old === undefined ? '–' : `${duration(old)} old`}</dd></div>
       <div><dt>{answer.rows.length === 1 ? 'row' : 'rows'}</dt><dd>{count(answer.rows.length)}{answer.truncated ? '+' : ''}</dd></div>
       <div><dt>time</dt><dd>{duration(answer.ms)}</dd></div>

@@ -19,8 +19,8 @@ varchar
 
 // phrases are what the first word of a statement can be.
 export const phrases = [
-  'SELECT', 'FROM', 'WITH', 'CREATE SOURCE', 'CREATE MATERIALIZED VIEW', 'CREATE VIEW', 'CREATE SAVEPOINT', 'DROP VIEW',
-  'DROP MATERIALIZED VIEW', 'DROP SOURCE', 'SHOW SOURCES', 'SHOW VIEWS', 'SHOW CHECKPOINTS', 'DESCRIBE', 'SUMMARIZE',
+  'SELECT', 'FROM', 'WITH', 'CREATE SOURCE', 'CREATE MATERIALIZED VIEW', 'CREATE VIEW', 'CREATE SAVEPOINT', 'DROP SAVEPOINT', 'DROP VIEW',
+  'DROP MATERIALIZED VIEW', 'DROP SOURCE', 'SHOW SOURCES', 'SHOW VIEWS', 'SHOW CHECKPOINTS', 'SHOW SAVEPOINTS', 'DESCRIBE', 'SUMMARIZE',
   'EXPLAIN', 'EXPLAIN CREATE MATERIALIZED VIEW', 'VERIFY VIEW', 'CHECKPOINT',
 ]
 
@@ -160,4 +160,6 @@ export const functions: readonly Func[] = [...read(aggregateLines, true), ...rea
 // tableFunctions are Weir's own, for FROM.
 export const tableFunctions: readonly Func[] = [
   { name: 'state_at', signature: "state_at('view', name := 'savepoint')", about: 'a view as a savepoint has it', aggregate: false },
+  { name: 'state_diff', signature: "state_diff('view', from, to)", about: "what changed between two checkpoints, savepoints or 'live'", aggregate: false },
+  { name: 'state_history', signature: "state_history('view', key, …)", about: 'one group in every checkpoint', aggregate: false },
 ]

@@ -34,6 +34,7 @@ export class Fake {
   events = new Set()
   running = new Map()
   checkpoints = [
+    { id: 40, savepoint: "before 'launch'", epoch: 16_004, created: new Date(Date.now() - 7_200_000).toISOString(), bytes: 1_700_201, views: ['revenue_by_city', 'orders_by_minute'] },
     { id: 41, epoch: 17_020, created: new Date(Date.now() - 360_000).toISOString(), bytes: 1_834_211, views: ['revenue_by_city', 'orders_by_minute'] },
     { id: 42, epoch: 18_101, created: new Date(Date.now() - 61_000).toISOString(), bytes: 1_902_844, views: ['revenue_by_city', 'orders_by_minute'] },
   ]
@@ -81,7 +82,11 @@ export class Fake {
       case '/api/v1/views': return json(res, { views: this.empty ? [] : this.views(rate) })
       case '/api/v1/sources': return json(res, { sources: this.empty ? null : this.sources(rate) })
       case '/api/v1/checkpoints':
-        if (req.method === 'POST') this.checkpoints.push({ id: 43, epoch: this.epoch, created: new Date().toISOString(), bytes: 1_911_002, views: ['revenue_by_city', 'orders_by_minute'] })
+        if (req.method === 'POST') {
+          const { savepoint } = JSON.parse(await read(req))
+          if (savepoint === 'live') return refuse(res, 400, 'bad_request', 'a savepoint cannot be named "live": that is the present; choose another name')
+          this.checkpoints.push({ id: 43, ...(savepoint !== undefined && { savepoint }), epoch: this.epoch, created: new Date().toISOString(), bytes: 1_911_002, views: ['revenue_by_city', 'orders_by_minute'] })
+        }
         return json(res, { checkpoints: this.empty ? [] : this.checkpoints })
       case '/api/v1/events':
         res.writeHead(200, { 'Content-Type': 'text/event-stream' })
@@ -97,6 +102,12 @@ export class Fake {
       this.cancelled.push(id)
       this.running.get(id)?.()
       return json(res, {})
+    }
+    const checkpoint = /^\/api\/v1\/checkpoints\/(\d+)$/.exec(url.pathname)
+    if (checkpoint && req.method === 'DELETE') {
+      this.checkpoints = this.checkpoints.filter((c) => c.id !== Number(checkpoint[1]))
+      res.statusCode = 204
+      return res.end()
     }
     if (url.pathname.endsWith('/lookup')) {
       const row = this.revenue.find((r) => r[0] === url.searchParams.get('city'))
@@ -160,6 +171,8 @@ export class Fake {
 
   answer(sql) {
     if (/\bxss\b/.test(sql)) return { columns: [{ name: evil, type: 'VARCHAR' }, { name: 'b', type: evil }], rows: [[evil, '</script><script>document.title="owned"</script>'], ['javascript:alert(1)', '\u202Eevil\u202C']] }
+    if (/state_diff/.test(sql)) return diff(sql)
+    if (/state_history/.test(sql)) return history()
     if (/\btypes\b/.test(sql)) {
       return {
         columns: [{ name: 'id', type: 'BIGINT' }, { name: 'huge', type: 'HUGEINT' }, { name: 'd', type: 'DOUBLE' }, { name: 's', type: 'VARCHAR' }, { name: 'ok', type: 'BOOLEAN' }, { name: 'tags', type: 'VARCHAR[]' }, { name: 'at', type: 'TIMESTAMP' }, { name: 'raw', type: 'BLOB' }],
@@ -246,6 +259,43 @@ export class Fake {
       { partition: 3, offset: 12, timestamp: new Date(Date.now() - 900_000).toISOString(), reason: 'not UTF-8', value: Buffer.from([0xff, 0xfe, 0x00, 0x41, 0x42, 0x0a, 0x99, 0x10, 0x20, 0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37]).toString('base64') },
       { partition: 3, offset: 13, timestamp: new Date(Date.now() - 900_000).toISOString(), reason: 'a tombstone has no columns', value: null },
     ]
+  }
+}
+
+const typed = (...pairs) => pairs.map(([name, type]) => ({ name, type }))
+
+// diff is some change of every kind, with a key that is NULL and one that is hostile.
+function diff(sql) {
+  if (/'orders_by_minute'/.test(sql)) return { columns: typed(['change', 'VARCHAR'], ['n', 'BIGINT']), rows: [] }
+  if (/GROUP BY change/.test(sql)) return { columns: typed(['change', 'VARCHAR'], ['n', 'BIGINT']), rows: [['changed', 301], ['added', 1], ['removed', 1], ['error', 1]] }
+  const rows = [
+    ['added', 'Lisbon', null, 12, null, null, '640.10', null, null, 53.3, null, null, '2026-11-29T14:03:07', null],
+    ['changed', 'Paris', 880, 901, 21, '47100.00', '48211.50', '1111.50', 53.5, 53.5, 0.0, '2026-11-29T13:00:00', '2026-11-29T14:03:07', null],
+    ['changed', null, 9007199254740993n, 3, -9007199254740990n, '5.00', '5.00', '0.00', 1.5, 1.5, 0.0, null, null, null],
+    ['error', evil, null, null, null, null, null, null, null, null, null, null, null, `checkpoint 42: the sum overflows ${evil}`],
+    ['removed', '', 4, null, null, '80.00', null, null, 20.0, null, null, '2026-11-29T11:00:00', null, null],
+  ]
+  if (/abs\(orders_delta\) DESC/.test(sql)) rows.sort((a, b) => Number(b[1] === null) - Number(a[1] === null))
+  const three = (name, type, delta) => [[name + '_before', type], [name + '_after', type], [name + '_delta', delta]]
+  return {
+    columns: typed(['change', 'VARCHAR'], ['city', 'VARCHAR'], ...three('orders', 'BIGINT', 'BIGINT'), ...three('revenue', 'DECIMAL(38,2)', 'DECIMAL(38,2)'),
+      ...three('avg_order', 'DOUBLE', 'DOUBLE'), ['last_order_before', 'TIMESTAMP'], ['last_order_after', 'TIMESTAMP'], ['error', 'VARCHAR']),
+    rows,
+  }
+}
+
+function history() {
+  const at = (minutes) => new Date(Date.now() - minutes * 60_000).toISOString()
+  return {
+    columns: typed(['version', 'BIGINT'], ['epoch', 'BIGINT'], ['created', 'TIMESTAMP WITH TIME ZONE'], ['savepoint', 'VARCHAR'], ['present', 'BOOLEAN'], ['city', 'VARCHAR'],
+      ['orders', 'BIGINT'], ['revenue', 'DECIMAL(38,2)'], ['avg_order', 'DOUBLE'], ['last_order', 'TIMESTAMP'], ['error', 'VARCHAR']),
+    rows: [
+      [37, 15_001, at(180), null, false, 'Paris', null, null, null, null, null],
+      [38, 15_500, at(150), null, null, 'Paris', null, null, null, null, 'the view was another then'],
+      [40, 16_004, at(120), "before 'launch'", true, 'Paris', 512, '27400.00', 53.5, '2026-11-29T12:00:00', null],
+      [41, 17_020, at(6), null, true, 'Paris', 840, '45000.00', 53.5, '2026-11-29T13:58:00', null],
+      [42, 18_101, at(1), null, true, 'Paris', 880, '47100.00', 53.5, '2026-11-29T14:03:00', null],
+    ],
   }
 }
 
