@@ -150,7 +150,7 @@ func show(out io.Writer, m *checkpoint.Manifest) error {
 		}
 	}
 	for _, src := range m.Sources {
-		fmt.Fprintf(w, "\nsource %s\t%s\n", shown(src.Name), shown(src.SQL))
+		fmt.Fprintf(w, "\nsource %s\n%s", shown(src.Name), indented(src.SQL))
 		for _, c := range m.Cursors {
 			if c.ID != src.Cursor {
 				continue
@@ -163,7 +163,7 @@ func show(out io.Writer, m *checkpoint.Manifest) error {
 	}
 	for i := range m.Views {
 		v := &m.Views[i]
-		fmt.Fprintf(w, "\nview %s\t%s\n", shown(v.Name), shown(v.SQL))
+		fmt.Fprintf(w, "\nview %s\n%s", shown(v.Name), indented(v.SQL))
 		fmt.Fprintf(w, "  groups\t%d, of them %d in error; state of %d bytes\n", v.Groups, v.Errors, v.Bytes)
 		for _, c := range v.Columns {
 			what := c.Role
@@ -174,9 +174,18 @@ func show(out io.Writer, m *checkpoint.Manifest) error {
 		}
 	}
 	for _, q := range m.Queries {
-		fmt.Fprintf(w, "\nview %s\t%s\n", shown(q.Name), shown(q.SQL))
+		fmt.Fprintf(w, "\nview %s\n%s", shown(q.Name), indented(q.SQL))
 	}
 	return w.Flush()
+}
+
+// indented shows a statement as it was written.
+func indented(sql string) string {
+	var out strings.Builder
+	for line := range strings.Lines(sql) {
+		fmt.Fprintf(&out, "    %s\n", shown(strings.TrimRight(line, "\r\n")))
+	}
+	return out.String()
 }
 
 type checkpointVerifyCmd struct {

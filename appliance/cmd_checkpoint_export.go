@@ -21,9 +21,9 @@ import (
 type checkpointExportCmd struct {
 	Checkpoint string `arg:"" help:"The checkpoint: a directory, DIR, DIR@42, DIR@name or FILE.weir."`
 	View       string `required:"" help:"The view." placeholder:"NAME"`
-	Format     string `enum:"csv,ndjson,arrow" default:"csv" help:"Form of the rows: ${enum}. arrow is an Arrow IPC stream."`
+	Format     string `enum:"csv,ndjson,arrow,parquet" default:"csv" help:"Form of the rows: ${enum}. arrow is an Arrow IPC stream."`
 	Output     string `short:"o" type:"path" help:"File to write, whole or not at all; standard output without it." placeholder:"FILE"`
-	AllColumns bool   `help:"With --format arrow: all columns of the file as they are (keys, results, accumulators, system columns), of all groups, those in error and those that HAVING hides included."`
+	AllColumns bool   `help:"With --format arrow or parquet: all columns of the file as they are (keys, results, accumulators, system columns), of all groups, those in error and those that HAVING hides included."`
 }
 
 // Help is shown with --help.
@@ -34,8 +34,8 @@ func (checkpointExportCmd) Help() string {
 
 // Validate is called by kong.
 func (c *checkpointExportCmd) Validate() error {
-	if c.AllColumns && c.Format != "arrow" {
-		return errors.New("--all-columns goes with --format arrow")
+	if c.AllColumns && c.Format != "arrow" && c.Format != "parquet" {
+		return errors.New("--all-columns goes with --format arrow or parquet")
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func (c *checkpointExportCmd) Run(ctx context.Context, s streams) error {
 	defer t.Close()
 	write := func(out io.Writer) error {
 		w := bufio.NewWriterSize(out, 1<<20)
-		if err := c.write(ctx, w, t, f.Manifest.Epoch); err != nil {
+		if err := c.write(ctx, w, t, f.Manifest); err != nil {
 			return err
 		}
 		return w.Flush()
@@ -67,20 +67,26 @@ func (c *checkpointExportCmd) Run(ctx context.Context, s streams) error {
 	return atomicfile.Write(vfs.Default, c.Output, write)
 }
 
-func (c *checkpointExportCmd) write(ctx context.Context, w io.Writer, t *checkpoint.Table, epoch uint64) error {
+func (c *checkpointExportCmd) write(ctx context.Context, w io.Writer, t *checkpoint.Table, m *checkpoint.Manifest) error {
 	if c.AllColumns {
 		rows, err := t.Rows(ctx, nil, nil)
 		if err != nil {
 			return err
 		}
 		defer rows.Release()
+		if c.Format == "parquet" {
+			return writeParquet(ctx, w, rows, m)
+		}
 		return writeStream(w, rows)
 	}
 	rd, err := t.Results(ctx, nil)
 	if err != nil {
 		return err
 	}
-	rows := &queryable.Rows{Answer: queryable.Answer{Epoch: epoch}, Records: rd}
+	if c.Format == "parquet" {
+		return writeResults(ctx, w, t.View.Plan.ResultColumns(), rd, m)
+	}
+	rows := &queryable.Rows{Answer: queryable.Answer{Epoch: m.Epoch}, Records: rd}
 	for _, r := range t.View.Plan.ResultColumns() {
 		rows.Columns = append(rows.Columns, queryable.Column{Field: r})
 	}

@@ -143,10 +143,24 @@ func writeParquet(ctx context.Context, w io.Writer, rows array.RecordReader, m *
 	if err != nil {
 		return err
 	}
-	_, err = export.Parquet(ctx, w, columns, rows, export.Options{Metadata: map[string]string{
-		"weir.checkpoint": strconv.FormatUint(m.Checkpoint, 10), "weir.epoch": strconv.FormatUint(m.Epoch, 10),
-	}})
+	_, err = export.Parquet(ctx, w, columns, rows, ofCheckpoint(m))
 	return err
+}
+
+// writeResults writes rows of the inside form that are computed from a
+// checkpoint. It takes the reader over.
+func writeResults(ctx context.Context, w io.Writer, columns []sqltype.Field, rows array.RecordReader, m *checkpoint.Manifest) error {
+	defer rows.Release()
+	in := &fileRows{RecordReader: rows, columns: columns}
+	defer in.drop()
+	_, err := export.Parquet(ctx, w, columns, in, ofCheckpoint(m))
+	return err
+}
+
+func ofCheckpoint(m *checkpoint.Manifest) export.Options {
+	return export.Options{Metadata: map[string]string{
+		"weir.checkpoint": strconv.FormatUint(m.Checkpoint, 10), "weir.epoch": strconv.FormatUint(m.Epoch, 10),
+	}}
 }
 
 // writeArrow makes one Arrow file of a view that is a base and deltas. It has no

@@ -369,3 +369,44 @@ func (b *bed) checkpoint() uint64 {
 	}
 	return m.Checkpoint
 }
+
+func TestCheckpointExportParquet(t *testing.T) {
+	b := exportBed(t)
+	b.send(&devbroker.Record{Topic: "t", Value: []byte(`{"k":"zero","x":0}`)})
+	b.caughtUp()
+	n := b.checkpoint()
+	dir := filepath.Join(b.dir, checkpointsDir, fmt.Sprintf("%08d", n))
+	query := func(from string) string {
+		return fmt.Sprintf("SELECT %s FROM %s ORDER BY ALL", texts(exportColumns), from)
+	}
+	path := filepath.Join(t.TempDir(), "out.parquet")
+	weirs(t, "checkpoint", "export", dir, "--view", "größe", "--format", "parquet", "-o", path)
+	if d := cmp.Diff(b.rows(query(`"größe"`)), cellsOf(t, query("'"+path+"'"))); d != "" {
+		t.Errorf("SQL and the file differ (-sql +file):\n%.2000s", d)
+	}
+
+	// All columns are what HTTP gives, byte by byte.
+	weirs(t, "checkpoint", "export", dir, "--view", "größe", "--format", "parquet", "--all-columns", "-o", path)
+	served, _ := b.download(fmt.Sprintf("/api/v1/checkpoints/%d/gr%%C3%%B6%%C3%%9Fe.parquet", n))
+	var files [2]string
+	for i, p := range []string{path, served} {
+		data, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[i] = string(data)
+	}
+	if files[0] != files[1] {
+		t.Error("the command line and HTTP give two files")
+	}
+
+	// A group in error ends it, and leaves what was there.
+	refusedWith(t, "logarithm of zero", "checkpoint", "export", dir, "--view", "fails", "--format", "parquet", "-o", path)
+	if data, err := os.ReadFile(path); err != nil || string(data) != files[0] {
+		t.Errorf("what stood there has gone: %v", err)
+	}
+	weirs(t, "checkpoint", "export", dir, "--view", "fails", "--format", "parquet", "--all-columns", "-o", path)
+	if got := cellsOf(t, "SELECT k, l::VARCHAR, __error_at FROM '"+path+"' WHERE __error IS NOT NULL"); got != `"zero" | null | "result"`+"\n" {
+		t.Errorf("the group in error: %s", got)
+	}
+}
