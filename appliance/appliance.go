@@ -127,7 +127,7 @@ func openAppliance(ctx context.Context, cfg config) (_ *Appliance, err error) {
 	if err != nil {
 		return a, err
 	}
-	if a.keeper, err = newKeeper(checkpoints, dir, a.store, finalizer{a.engine, a.guard}, cfg.log); err != nil {
+	if a.keeper, err = newKeeper(checkpoints, dir, a.store, finalizer{a.engine, a.guard}, cfg.keeping(), cfg.log); err != nil {
 		return a, err
 	}
 	if a.exports, err = newExporter(backend{a}, filepath.Join(cfg.Data, exportsDir)); err != nil {
@@ -201,7 +201,7 @@ func (a *Appliance) Run(ctx context.Context, done func(context.Context) error) e
 	go func() { served <- a.server.Serve(a.listener) }()
 	if a.cfg.shown == "" {
 		part("ingest", a.pipeline.Run)
-		part("checkpoints", func(ctx context.Context) error { return a.keeper.run(ctx, a.cfg.Checkpoint) })
+		part("checkpoints", a.keeper.run)
 		part("catching up", a.watchCatchUp)
 	} else {
 		a.caughtUp.Store(true)

@@ -21,10 +21,16 @@ type serveFlags struct {
 	Memory       size          `default:"2GB" help:"Memory of the whole appliance."`
 	MakeToken    bool          `help:"Make a token at first start, keep it in the data directory, and print the link that logs in."`
 	AllowHost    []string      `help:"Host names other than localhost by which browsers may reach the console." placeholder:"NAME"`
-	Checkpoint   time.Duration `default:"5m" help:"Time between checkpoints."`
-	Restore      string        `help:"What to go on from when the state is gone or damaged and checkpoints are there: newest, a checkpoint's number, a savepoint's name, or never to count anew. Without it such a start is refused." placeholder:"WHAT"`
-	RestoreFrom  string        `help:"Directory of checkpoints for --restore, or s3://bucket/prefix (default: where checkpoints go)." placeholder:"DIR"`
-	Checkpoints  string        `help:"Where checkpoints go: a directory, or s3://bucket/prefix[?endpoint=URL&region=NAME] (default: checkpoints in the data directory). No two appliances share one." placeholder:"PLACE"`
+	Checkpoint   time.Duration `name:"checkpoint-interval" aliases:"checkpoint" default:"5m" help:"Time between checkpoints."`
+
+	CheckpointRecords   int64         `help:"Take a checkpoint also after so many records (default: only by time)." placeholder:"N"`
+	CheckpointKeep      int           `default:"3" help:"How many checkpoints stay at most. Savepoints do not count and stay until they are dropped."`
+	CheckpointKeepFor   time.Duration `help:"Remove checkpoints that are older, but for the newest (default: no bound)." placeholder:"DURATION"`
+	CheckpointKeepBytes size          `help:"Remove the oldest checkpoints beyond so many bytes in all, but for the newest (default: no bound)." placeholder:"SIZE"`
+
+	Restore     string `help:"What to go on from when the state is gone or damaged and checkpoints are there: newest, a checkpoint's number, a savepoint's name, or never to count anew. Without it such a start is refused." placeholder:"WHAT"`
+	RestoreFrom string `help:"Directory of checkpoints for --restore, or s3://bucket/prefix (default: where checkpoints go)." placeholder:"DIR"`
+	Checkpoints string `help:"Where checkpoints go: a directory, or s3://bucket/prefix[?endpoint=URL&region=NAME] (default: checkpoints in the data directory). No two appliances share one." placeholder:"PLACE"`
 }
 
 // size is a number of bytes, written as 512MB or 2GB.

@@ -14,7 +14,13 @@ func (f *serveFlags) Validate() error {
 	case f.QueryTimeout < 10*time.Millisecond:
 		return errors.New("--query-timeout must be at least 10ms")
 	case f.Checkpoint < time.Second:
-		return errors.New("--checkpoint must be at least 1s")
+		return errors.New("--checkpoint-interval must be at least 1s")
+	case f.CheckpointRecords < 0:
+		return errors.New("--checkpoint-records must be at least 0")
+	case f.CheckpointKeep < 1:
+		return errors.New("--checkpoint-keep must be at least 1")
+	case f.CheckpointKeepFor < 0:
+		return errors.New("--checkpoint-keep-for must be at least 0s")
 	}
 	if objectstore.IsLocation(f.Checkpoints) {
 		if _, err := objectstore.ParseLocation(f.Checkpoints); err != nil {

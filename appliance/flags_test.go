@@ -9,7 +9,7 @@ import (
 )
 
 func TestFlagsThatNothingCanRunWith(t *testing.T) {
-	for _, flag := range []string{"--checkpoint=-5s", "--checkpoint=0", "--query-timeout=-1s", "--query-timeout=0"} {
+	for _, flag := range []string{"--checkpoint-interval=-5s", "--checkpoint-interval=0", "--checkpoint-records=-1", "--checkpoint-keep=0", "--checkpoint-keep-for=-1s", "--query-timeout=-1s", "--query-timeout=0"} {
 		var out, errs bytes.Buffer
 		code := Main([]string{"demo", "--data", t.TempDir(), flag}, strings.NewReader(""), &out, &errs)
 		if name, _, _ := strings.Cut(flag, "="); code != 2 || !strings.Contains(errs.String(), name+" must be at least") {

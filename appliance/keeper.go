@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,8 +20,22 @@ import (
 	"weir/state"
 )
 
-// keepCheckpoints is how many automatic checkpoints stay.
-const keepCheckpoints = 3
+// keepCheckpoints is the default of --checkpoint-keep.
+const keepCheckpoints = checkpoint.Keep
+
+// keeping says when checkpoints are taken and which stay.
+type keeping struct {
+	every   time.Duration
+	records int64 // also after so many records; 0: only by time
+	checkpoint.Retention
+}
+
+func (f *serveFlags) keeping() keeping {
+	return keeping{
+		every: f.Checkpoint, records: f.CheckpointRecords,
+		Retention: checkpoint.Retention{Count: cmp.Or(f.CheckpointKeep, keepCheckpoints), Age: f.CheckpointKeepFor, Bytes: int64(f.CheckpointKeepBytes)},
+	}
+}
 
 // keeper takes, lists and opens the checkpoints of a data directory.
 type keeper struct {
@@ -28,16 +43,24 @@ type keeper struct {
 	dir   string
 	store *state.Store
 	fin   checkpoint.Finalizer
+	o     keeping
 	log   *slog.Logger
 
 	writing sync.Mutex   // one is written, or dropped, at a time
 	files   sync.RWMutex // held to open files of a checkpoint: none is removed meanwhile
 	mu      sync.Mutex
 	newest  uint64 // epoch of the newest checkpoint
+	counted int64  // records that it holds, or that the state held at start
 }
 
-func newKeeper(fsys vfs.FS, dir string, store *state.Store, fin checkpoint.Finalizer, log *slog.Logger) (*keeper, error) {
-	k := &keeper{fs: fsys, dir: dir, store: store, fin: fin, log: log}
+func newKeeper(fsys vfs.FS, dir string, store *state.Store, fin checkpoint.Finalizer, o keeping, log *slog.Logger) (*keeper, error) {
+	k := &keeper{fs: fsys, dir: dir, store: store, fin: fin, o: o, log: log}
+	sn, err := store.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	k.counted = recordsOf(sn)
+	sn.Close()
 	if err := fsys.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory of checkpoints: %w", err)
 	}
@@ -53,34 +76,83 @@ func newKeeper(fsys vfs.FS, dir string, store *state.Store, fin checkpoint.Final
 	return k, nil
 }
 
-// run takes one every so often, when something was committed since the last.
-func (k *keeper) run(ctx context.Context, every time.Duration) error {
-	t := time.NewTicker(every)
+// recordsOf is how many records all cursors counted.
+func recordsOf(sn *state.Snapshot) (n int64) {
+	seen := map[state.CursorID]bool{}
+	add := func(c state.CursorID) {
+		if !seen[c] {
+			seen[c] = true
+			n += sn.Records(c)
+		}
+	}
+	for _, s := range sn.Catalog().Sources {
+		add(s.Cursor)
+	}
+	for _, v := range sn.Catalog().Views {
+		add(v.Cursor)
+	}
+	return n
+}
+
+// run takes one every so often, or after so many records, when something was
+// committed since the last. Between them it makes whole what has many deltas.
+func (k *keeper) run(ctx context.Context) error {
+	poll := k.o.every
+	if k.o.records > 0 {
+		poll = min(poll, time.Second)
+	}
+	t := time.NewTicker(poll)
 	defer t.Stop()
-	for {
+	for last := time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
 		}
-		k.mu.Lock()
-		same := k.newest == k.store.Epoch()
-		k.mu.Unlock()
-		if same {
+		due, err := k.due(last)
+		if err != nil {
+			return err
+		}
+		if !due {
 			continue
 		}
-		if _, err := k.take(ctx, "", 1); err != nil && ctx.Err() == nil {
+		last = time.Now()
+		m, err := k.take(ctx, "", 1)
+		if err == nil && m.CompactDue() {
+			err = k.compact(ctx, m.Checkpoint)
+		}
+		if err != nil && ctx.Err() == nil {
 			k.log.Error("checkpoint failed; the next one is tried as usual", "error", err)
 		}
 	}
 }
 
+// due says whether it is time for a checkpoint, the last one having begun then.
+func (k *keeper) due(last time.Time) (bool, error) {
+	k.mu.Lock()
+	newest, counted := k.newest, k.counted
+	k.mu.Unlock()
+	sn, err := k.store.Snapshot()
+	if err != nil {
+		return false, err
+	}
+	defer sn.Close()
+	if newest == sn.Epoch() {
+		return false, nil
+	}
+	// The ticker may be a little early.
+	return time.Since(last) > k.o.every-k.o.every/16 || k.o.records > 0 && recordsOf(sn)-counted >= k.o.records, nil
+}
+
 // take writes a checkpoint now, a savepoint when it has a name, and removes those
-// beyond the newest three. rest is how long it pauses in relation to how long it
+// that are not to be kept. rest is how long it pauses in relation to how long it
 // works.
 func (k *keeper) take(ctx context.Context, savepoint string, rest float64) (*checkpoint.Manifest, error) {
 	k.writing.Lock()
 	defer k.writing.Unlock()
+	if _, err := k.store.Mark(ctx); err != nil { // the next one will ask what changed since
+		return nil, err
+	}
 	sn, err := k.store.Snapshot()
 	if err != nil {
 		return nil, err
@@ -91,14 +163,28 @@ func (k *keeper) take(ctx context.Context, savepoint string, rest float64) (*che
 		return nil, fmt.Errorf("write checkpoint: %w", unstored(err))
 	}
 	k.mu.Lock()
-	k.newest = m.Epoch
+	k.newest, k.counted = m.Epoch, recordsOf(sn)
 	k.mu.Unlock()
+	if err := k.store.Trim(m.Epoch); err != nil {
+		return nil, err
+	}
 	k.files.Lock()
 	defer k.files.Unlock()
-	if _, err := checkpoint.Retain(k.fs, k.dir, keepCheckpoints); err != nil {
+	if _, err := k.o.Retain(k.fs, k.dir, time.Now()); err != nil {
 		k.log.Warn("remove old checkpoints", "error", err)
 	}
 	return m, nil
+}
+
+// compact makes a checkpoint whole, in the background.
+func (k *keeper) compact(ctx context.Context, id uint64) error {
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	_, err := checkpoint.Compact(ctx, k.fs, k.dir, id, checkpoint.Options{Rest: 1})
+	if errors.Is(err, checkpoint.ErrMissing) {
+		return nil // retention, or DROP SAVEPOINT, was faster
+	}
+	return unstored(err)
 }
 
 // read opens a checkpoint and hands it to f. What f opens of it stays readable when

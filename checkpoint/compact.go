@@ -40,6 +40,21 @@ func Compact(ctx context.Context, fsys vfs.FS, dir string, id uint64, o Options)
 	return c.Manifest, nil
 }
 
+// A view is worth compacting when it has so many deltas, or when one of so many
+// groups is in them.
+const (
+	compactDeltas = 8
+	compactShare  = 8
+)
+
+// CompactDue says whether it is time for [Compact]: deltas cost whoever reads the
+// checkpoint, and every later one that shares them.
+func (m *Manifest) CompactDue() bool {
+	return slices.ContainsFunc(m.Views, func(v View) bool {
+		return len(v.Parts) > compactDeltas || v.changedRows()*compactShare > v.Groups
+	})
+}
+
 func (c *Checkpoint) compact(ctx context.Context, o Options) error {
 	m := *c.Manifest
 	m.Views = slices.Clone(m.Views)
