@@ -17,10 +17,10 @@ import (
 
 const benchGroups = 1 << 20
 
-// benchFake is a view of a million groups: BIGINT key, count and DECIMAL sum.
-func benchFake() *fake {
+// benchPlan is a view with a BIGINT key, a count and a DECIMAL sum.
+func benchPlan() plan.View {
 	typ := sqltype.MustParse
-	p := plan.View{
+	return plan.View{
 		Name: "by_id", Keys: []plan.Key{{Name: "id", Type: typ("BIGINT")}},
 		Accs: []plan.Accumulator{
 			{Acc: agg.Acc{Name: "__count", Type: typ("BIGINT"), Rule: agg.Add}}, {Acc: agg.Acc{Name: "__sum_amount", Type: typ("DECIMAL(38,2)"), Rule: agg.Add}},
@@ -29,6 +29,11 @@ func benchFake() *fake {
 			{Name: "id", Type: typ("BIGINT"), Key: 0, Acc: -1}, {Name: "n", Type: typ("BIGINT"), Key: -1, Acc: 0}, {Name: "revenue", Type: typ("DECIMAL(38,2)"), Key: -1, Acc: 1},
 		},
 	}
+}
+
+// benchFake is the view with a million groups.
+func benchFake() *fake {
+	p := benchPlan()
 	f := newFake()
 	f.catalog.Views = []state.View{{ID: 1, Plan: p, Source: 1, Cursor: 1}}
 	f.rows = map[state.ViewID][]arrow.RecordBatch{}
