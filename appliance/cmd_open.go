@@ -108,14 +108,18 @@ func (a *Appliance) readOnly() error {
 	if a.cfg.shown == "" {
 		return nil
 	}
-	return queryable.Errorf(queryable.Forbidden, "this is read only: weir open shows %s, and reads no topic; weir restore makes an appliance of it", a.cfg.shown)
+	return &queryable.Error{Code: queryable.Forbidden, Message: a.shows(), Position: -1}
+}
+
+func (a *Appliance) shows() string {
+	return "this is read only: weir open shows " + a.cfg.shown + ", and reads no topic; weir restore makes an appliance of it"
 }
 
 // sourceStatus is how far a source has read. Where nothing is read it says why.
 func (a *Appliance) sourceStatus(src *state.Source) ingest.SourceStatus {
 	s, _ := a.pipeline.Status(src)
-	if err := a.readOnly(); err != nil {
-		s.State, s.Err = ingest.Stopped, err
+	if a.cfg.shown != "" {
+		s.State, s.Err = ingest.Stopped, errors.New(a.shows())
 	}
 	return s
 }

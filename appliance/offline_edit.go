@@ -114,6 +114,9 @@ func (e *editor) change(ctx context.Context, sql string) (rows int64, err error)
 	if errors.Is(err, duckext.ErrNoChange) {
 		return 0, fmt.Errorf("%w: a transform takes these, or --select 'view=SELECT …'", err)
 	}
+	if err == nil && rows == 0 {
+		return 0, errors.New("it touches no row: leave it out, or correct it")
+	}
 	for _, v := range e.views {
 		v.touched = true // which one, DuckDB does not say; those that are the same are left out later
 	}

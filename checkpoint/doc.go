@@ -18,7 +18,8 @@
 //
 // The types: [Write] takes a [Snapshot] and a [Finalizer] and returns a
 // [Manifest]; [Open] gives a [Checkpoint], whose [Table] scans in the form that
-// travels inside Weir; [Restore] makes a data directory of one. [List], [Sweep]
+// travels inside Weir; [Restore] makes a data directory of one. [Diff] compares two,
+// [Transform] and [Merge] make new ones of them, and a bundle is one as a file. [List], [Sweep]
 // and [Retain] look after the directory they all live in.
 //
 // The package knows nothing of SQL (result columns come from the Finalizer),

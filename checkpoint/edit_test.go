@@ -161,8 +161,8 @@ func TestTransformRefuses(t *testing.T) {
 	}{
 		"another view":     {map[string]checkpoint.NewState{"cities": checkpoint.Sorted(v)}, "n", "it has no view cities; it has sales"},
 		"a key twice":      {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, groups([3]any{"Rome", 1, 1}, [3]any{"Rome", 2, 2}))}, "n", "two rows have the key city = Rome"},
-		"a NULL count":     {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, groups([3]any{"Rome", nil, 1}))}, "n", "__count is NULL where city = Rome"},
-		"a negative count": {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, groups([3]any{"Rome", -1, 1}))}, "n", "__count is -1 where city = Rome"},
+		"a NULL count":     {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, groups([3]any{"Rome", nil, 1}))}, "n", "orders is NULL where city = Rome"},
+		"a negative count": {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, groups([3]any{"Rome", -1, 1}))}, "n", "orders is -1 where city = Rome"},
 		"few columns":      {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, narrow)}, "n", "rows have 2 columns"},
 		"another type":     {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, swapped)}, "n", "__sum_amount"},
 		"no change":        {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, groups([3]any{"Rome", 1, 5}, [3]any{"Paris", 1, 10}))}, "n", checkpoint.ErrSame.Error()},

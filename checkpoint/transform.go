@@ -67,7 +67,8 @@ func Transform(ctx context.Context, c *Checkpoint, fsys vfs.FS, dir string, view
 		if !ok {
 			return nil, &Error{Kind: ErrMismatch, Path: c.dir, What: "it has no view " + name, Do: "it has " + strings.Join(c.Manifest.viewNames(), ", ")}
 		}
-		e := &edited{view: v, old: im.rows[v.ID], rows: rows, epoch: epoch, mem: o.Mem}
+		mv, _ := c.Manifest.View(name)
+		e := &edited{view: v, shown: mv.shown, old: im.rows[v.ID], rows: rows, epoch: epoch, mem: o.Mem}
 		if err := e.compare(ctx); err != nil {
 			return nil, fmt.Errorf("view %s: %w", v.Plan.Name, err)
 		}
@@ -99,6 +100,7 @@ func (m *Manifest) viewNames() []string {
 // edited is a view with other groups.
 type edited struct {
 	view  *state.View
+	shown func(accumulator string) string // the name of its column
 	old   func(context.Context, state.ScanRequest) (array.RecordReader, error)
 	rows  NewState
 	epoch uint64
@@ -237,10 +239,10 @@ func (s *checkedState) check(rec arrow.RecordBatch) error {
 				continue
 			}
 			if col.IsNull(r) {
-				return fmt.Errorf("%s is NULL where %s: a count is never NULL", a.Name, rowKey(s.plan, rec, r))
+				return fmt.Errorf("%s is NULL where %s: a count is never NULL", s.edited.shown(a.Name), rowKey(s.plan, rec, r))
 			}
 			if col.Value(r) < 0 {
-				return fmt.Errorf("%s is %d where %s: a count is never negative", a.Name, col.Value(r), rowKey(s.plan, rec, r))
+				return fmt.Errorf("%s is %d where %s: a count is never negative", s.edited.shown(a.Name), col.Value(r), rowKey(s.plan, rec, r))
 			}
 		}
 	}
