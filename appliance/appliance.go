@@ -43,6 +43,7 @@ type config struct {
 	hook func(point string)
 	// interval is the time between commits; 0 is the store's own. Tests shorten it.
 	interval time.Duration
+	halving  bool                // see ingest.Options
 	objects  objectstore.Options // tests are less patient
 	log      *slog.Logger
 	// shown is what weir open shows, read only and without topics; "" for an
@@ -121,7 +122,7 @@ func openAppliance(ctx context.Context, cfg config) (_ *Appliance, err error) {
 	}
 	a.finals = newFinals(finalizer{a.engine, a.guard})
 	a.pipeline = ingest.New(ingest.Options{
-		Store: a.store, Evaluator: evaluator{a.engine, a.broke}, Careful: careful{a.guard}, Inflight: filepath.Join(cfg.Data, inflightFile), Brokers: cfg.Brokers, Mem: memory.DefaultAllocator, Logger: cfg.log,
+		Store: a.store, Evaluator: evaluator{a.engine, a.broke}, Careful: careful{a.guard}, Inflight: filepath.Join(cfg.Data, inflightFile), Brokers: cfg.Brokers, Mem: memory.DefaultAllocator, Logger: cfg.log, Halving: cfg.halving,
 	})
 	checkpoints, dir, err := locate(ctx, cmp.Or(cfg.Checkpoints, filepath.Join(cfg.Data, checkpointsDir)), cfg.objects)
 	if err != nil {

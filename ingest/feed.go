@@ -125,6 +125,7 @@ func (f *feed) plan(ctx context.Context, src *state.Source, upTo map[int32]int64
 			if w, err = newView(ctx, v, f.p.o.Evaluator); err != nil {
 				return nil, err
 			}
+			w.halving = f.p.o.Halving
 			f.views[v.ID] = w
 		}
 		byCursor[v.Cursor] = append(byCursor[v.Cursor], w)

@@ -25,6 +25,8 @@ type Options struct {
 	// were being evaluated when the process last ended.
 	Careful  Evaluator
 	Inflight string
+	// Halving, for tests, finds refused records by halving alone.
+	Halving bool
 	// Brokers is for sources that name none, host:port, comma-separated.
 	Brokers string
 	// Mem is C memory: batches go to DuckDB without being copied.

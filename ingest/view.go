@@ -25,6 +25,7 @@ type view struct {
 	usual  *programs
 	// careful are of Options.Careful: nil but while there are suspect records.
 	careful *programs
+	halving bool // for tests: no sieve
 }
 
 // programs are one evaluator's statements of a view.
@@ -34,6 +35,8 @@ type programs struct {
 	partial Program
 	blames  []blame // prepared at the first refusal
 	blamed  int     // the one that was at fault last
+	sieve   *sieve  // nil when there is none
+	sieved  bool    // it is known whether there is one
 }
 
 // blame finds out which column of a view refuses a record.
@@ -85,6 +88,9 @@ func (p *programs) close() error {
 		return nil
 	}
 	errs := []error{p.partial.Close()}
+	if p.sieve != nil {
+		errs = append(errs, p.sieve.prog.Close())
+	}
 	for _, b := range p.blames {
 		errs = append(errs, b.prog.Close())
 	}
@@ -128,9 +134,13 @@ func (v *view) evaluate(ctx context.Context, with *programs, b *batch, mem memor
 	if in.NumRows() == 0 {
 		return o, nil
 	}
-	if err := r.halve(ctx, in, 0, in.NumRows()); err != nil {
+	if in, err = r.all(ctx, in, mem); err != nil {
 		o.release()
 		return outcome{}, fmt.Errorf("view %s: %w", v.plan.Name, err)
+	}
+	slices.SortStableFunc(r.refused, func(a, b refusedRow) int { return a.row - b.row })
+	for _, f := range r.refused {
+		o.refused = append(o.refused, b.refuse(b.rows[f.row], v.source, v.id, f.name, f.reason))
 	}
 	return o, nil
 }
@@ -187,7 +197,52 @@ type run struct {
 	b     *batch
 	o     *outcome
 	index []int // of rows in the batch; nil when all are there
-	bad   int64 // rows that the statement refused so far
+	bad   int64 // rows that halving has refused so far
+
+	refused []refusedRow
+}
+
+// A refusedRow is a row of the batch and what is wrong with it.
+type refusedRow struct {
+	row int
+	fault
+}
+
+// row is the number in the batch of a row that is evaluated.
+func (r *run) row(i int64) int {
+	if r.index == nil {
+		return int(i)
+	}
+	return r.index[i]
+}
+
+func (r *run) refuse(i int64, f fault) { r.refused = append(r.refused, refusedRow{r.row(i), f}) }
+
+// all evaluates a batch: at once, and when that fails, without what the sieve
+// finds, and by halving what is left. It takes over in and returns what is to be
+// released in its place. A batch under suspicion is not put through the sieve,
+// which might crash as the statement does.
+func (r *run) all(ctx context.Context, in arrow.RecordBatch, mem memory.Allocator) (arrow.RecordBatch, error) {
+	if r.with == r.v.careful || r.v.halving || in.NumRows() == 1 {
+		return in, r.halve(ctx, in, 0, in.NumRows())
+	}
+	out, err := r.with.partial.Run(ctx, in)
+	if err == nil {
+		r.o.partials = append(r.o.partials, out)
+		return in, nil
+	}
+	if _, ok := errors.AsType[*EvalError](err); !ok {
+		return in, err
+	}
+	if s := r.with.sieveOf(ctx); s != nil {
+		rest, err := r.sift(ctx, s, in, mem)
+		in.Release()
+		in = rest
+		if err != nil || in.NumRows() == 0 {
+			return in, err
+		}
+	}
+	return in, r.halve(ctx, in, 0, in.NumRows())
 }
 
 // singly is how many rows are tried one by one at most.
@@ -229,11 +284,7 @@ func (r *run) halve(ctx context.Context, in arrow.RecordBatch, lo, hi int64) err
 		if err != nil {
 			return err
 		}
-		at := int(lo)
-		if r.index != nil {
-			at = r.index[lo]
-		}
-		r.o.refused = append(r.o.refused, r.b.refuse(r.b.rows[at], r.v.source, r.v.id, f.name, f.reason))
+		r.refuse(lo, f)
 		return nil
 	}
 	mid := lo + (hi-lo)/2
