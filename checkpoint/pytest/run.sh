@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes a checkpoint with the Go code and opens it with the libraries that the
-# format promises to work with. The virtual environment is kept in
+# Writes checkpoints with the Go code and opens them with the libraries that the
+# format promises to work with, and with the reader in docs/. The virtual environment is kept in
 # ${WEIR_CACHE:-.cache}/pytest of the project and made anew when
 # requirements.txt changes.
 set -eu
@@ -16,5 +16,8 @@ fi
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 (cd "$root" && go test -count=1 -run '^TestEmit$' ./checkpoint -emit "$out")
+(cd "$root" && go test -count=1 -tags duckdb_arrow -run '^TestNodes$' ./appliance -emit-nodes "$out")
 "$venv/bin/python" "$here/test_open.py" "$out" "$root/checkpoint/testdata/v1" "$root/checkpoint/testdata/v2"
 "$venv/bin/python" "$here/test_docs.py" "$out" "$root/docs/format.md"
+"$venv/bin/python" "$here/test_reader.py" "$out" "$out"
+"$venv/bin/python" "$here/test_notebook.py" "$out" "$root/docs/notebook.md"

@@ -1,0 +1,107 @@
+"""Compares docs/reader.py with the state, and with DuckDB over all records.
+
+usage: test_reader.py EMITTED NODES
+
+EMITTED is what TestEmit wrote: a view there is a base and a delta. NODES is what
+appliance's TestNodes wrote: the checkpoints of two nodes, and the records that
+they counted.
+"""
+
+import collections
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import duckdb
+import pyarrow as pa
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "docs"))
+import reader  # noqa: E402
+from test_open import canon  # noqa: E402
+
+
+def check_emitted(emitted):
+    """Keys and accumulators of a view of base and delta are those that the state had."""
+    expected = json.loads((emitted / "expected.json").read_text())
+    root = emitted / expected["checkpoint"]
+    views = [v for v in reader.read_manifest(root)["views"] if "parts" in v]
+    for view in views:
+        schema, groups = reader.read_view(root, view)
+        _, table = reader.state(view, schema, list(groups.values()))
+        got = zip(*([canon(s) for s in column] for column in table.columns))
+        want = zip(*(expected["views"][view["name"]]["values"][c["name"]] for c in reader.stored(view).values()))
+        assert sorted(got, key=json.dumps) == sorted(want, key=json.dumps), view["name"]
+        print(f"ok: {view['name']}: {len(groups)} groups of {len(view['parts'])} parts")
+    assert views, "no view is a base and a delta"
+
+
+def oracle(records, sql):
+    """DuckDB over the records at once: the rows, and None where DuckDB refuses."""
+    db = duckdb.connect(config={"threads": 1})
+    db.execute("SET TimeZone = 'UTC'")
+    db.execute("CREATE TABLE s (city VARCHAR, shop INTEGER, amount DECIMAL(12,2), score DOUBLE, big HUGEINT, n BIGINT, ok BOOLEAN, placed TIMESTAMP)")
+    names = ["city", "shop", "amount", "score", "big", "n", "ok", "placed"]
+    db.register("text", pa.table({n: pa.array([None if r.get(n) is None else str(r[n]) for r in records], "string") for n in names}))
+    db.execute("INSERT INTO s SELECT * FROM text")
+    return db.sql(sql).to_arrow_table()
+
+
+def bag(table):
+    def spell(s):
+        return str(s.as_py()) if pa.types.is_interval(s.type) else str(canon(s))
+
+    return collections.Counter(tuple(map(spell, row)) for row in zip(*table.columns))
+
+
+def check_merged(nodes):
+    roots = [nodes / "node0" / "00000002", nodes / "node1" / "00000002"]
+    records = json.loads((nodes / "records.json").read_text(), parse_float=str, parse_int=str)
+    failing = {"huge": {100}, "logs": {39}}  # the sum overflows only where the nodes' meet; ln of a negative sum
+    seen = set()
+    for view, table, errors in reader.merge(roots):
+        name = view["name"]
+        seen.add(name)
+        assert {e.get("shop") for e in errors} == failing.get(name, set()), (name, errors)
+        good = [r for r in records if r.get("shop") is None or int(r["shop"]) not in failing.get(name, set())]
+        want = oracle(good, view["plan"]["select"])
+        assert table.column_names == want.column_names, name
+        assert bag(table) == bag(want), (name, bag(table) - bag(want), bag(want) - bag(table))
+        for shop in failing.get(name, set()):
+            try:
+                oracle([r for r in records if r.get("shop") == str(shop)], view["plan"]["select"])
+            except duckdb.Error:
+                continue
+            raise AssertionError(f"DuckDB has a result for shop {shop} in {name}")
+        print(f"ok: {name}: {table.num_rows} rows of two nodes are those of one, {len(errors)} groups in error")
+    assert len(seen) == 6
+
+
+def refused(what, *roots):
+    try:
+        list(reader.merge(roots))
+    except ValueError as e:
+        assert what in str(e), e
+        return
+    raise AssertionError(f"{roots} were merged")
+
+
+def check_refusals(nodes):
+    one = nodes / "node0" / "00000002"
+    refused("have both counted partition", one, nodes / "node0" / "00000001")
+    with tempfile.TemporaryDirectory() as d:
+        for name in ["manifest.json", "views/by_day.arrow"]:
+            bad = pathlib.Path(d) / name.replace("/", "-")
+            shutil.copytree(one, bad)
+            data = bytearray((bad / name).read_bytes())
+            data[len(data) // 2] ^= 1
+            (bad / name).write_bytes(data)
+            refused("is damaged", bad)
+
+
+if __name__ == "__main__":
+    emitted, nodes = map(pathlib.Path, sys.argv[1:])
+    check_emitted(emitted)
+    check_merged(nodes)
+    check_refusals(nodes)
