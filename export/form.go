@@ -160,7 +160,10 @@ func bounds(d arrow.ArrayData) (from, to func(row int) int) {
 		n := int(t.Len())
 		return func(row int) int { return row * n }, func(row int) int { return (row + 1) * n }
 	}
-	offsets := arrow.Int32Traits.CastFromBytes(d.Buffers()[1].Bytes())
+	var offsets []int32
+	if b := d.Buffers()[1]; b != nil { // nil where there are no rows
+		offsets = arrow.Int32Traits.CastFromBytes(b.Bytes())
+	}
 	return func(row int) int { return int(offsets[row]) }, func(row int) int { return int(offsets[row+1]) }
 }
 
