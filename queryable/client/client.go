@@ -61,6 +61,16 @@ type Result struct {
 	Rows      [][]json.RawMessage `json:"rows"` // in the forms of docs/http.md, all digits kept
 	Epoch     uint64              `json:"epoch"`
 	Truncated bool                `json:"truncated"` // rows are missing because of a cap
+	// Checkpoints are those that the answer was read from; none when it is of the
+	// present alone.
+	Checkpoints []Checkpoint `json:"checkpoints"`
+}
+
+// Checkpoint names a checkpoint. Savepoint is its name, "" when it has none.
+type Checkpoint struct {
+	ID        uint64 `json:"id"`
+	Epoch     uint64 `json:"epoch"`
+	Savepoint string `json:"savepoint"`
 }
 
 // Query runs one statement. The error of a refusal is an [*Error].

@@ -156,6 +156,11 @@ there are more rows: the answer was cut at a limit
 	if err := WriteTable(&out, &Result{Epoch: 1, Rows: [][]json.RawMessage{raw()}}); err != nil || out.String() != "(1 row, epoch 1)\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
+	out.Reset()
+	past := []Checkpoint{{ID: 2, Epoch: 4, Savepoint: "a\nb"}, {ID: 3, Epoch: 5}}
+	if err := WriteTable(&out, &Result{Epoch: 4, Checkpoints: past}); err != nil || out.String() != "(0 rows, epoch 4, from checkpoint 2 'a\\nb' and checkpoint 3)\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
 }
 
 func TestPoint(t *testing.T) {

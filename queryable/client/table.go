@@ -13,7 +13,8 @@ import (
 )
 
 // WriteTable prints a result for people: columns as wide as their values, numbers
-// to the right, and a last line with the number of rows and the epoch. Values
+// to the right, and a last line with the number of rows, the epoch, and the
+// checkpoints that they were read from. Values
 // come from a stream that anyone may write to, so characters that a terminal
 // would obey are shown as escapes.
 func WriteTable(w io.Writer, r *Result) error {
@@ -25,7 +26,17 @@ func WriteTable(w io.Writer, r *Result) error {
 	if len(r.Rows) == 1 {
 		noun = "row"
 	}
-	fmt.Fprintf(out, "(%d %s, epoch %d)\n", len(r.Rows), noun, r.Epoch)
+	fmt.Fprintf(out, "(%d %s, epoch %d", len(r.Rows), noun, r.Epoch)
+	for i, c := range r.Checkpoints {
+		sep := ", from"
+		if i > 0 {
+			sep = " and"
+		}
+		if fmt.Fprintf(out, "%s checkpoint %d", sep, c.ID); c.Savepoint != "" {
+			fmt.Fprintf(out, " '%s'", printable(c.Savepoint))
+		}
+	}
+	out.WriteString(")\n")
 	if r.Truncated {
 		fmt.Fprintf(out, "there are more rows: the answer was cut at a limit\n")
 	}
