@@ -16,7 +16,7 @@ import (
 	"weir/queryable"
 )
 
-var denseFlag = flag.Int("dense", 3000, "records of TestSieve, of which many are refused")
+var denseFlag = flag.Int("dense", 1000, "records of TestSieve, of which many are refused")
 
 // refusingSQL refuses records in every place of a view.
 const refusingSQL = `
