@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -20,7 +19,6 @@ import (
 	"weir/checkpoint"
 	"weir/checkpoint/objectstore"
 	"weir/checkpoint/objectstore/fakes3"
-	"weir/state"
 )
 
 // TestCheckpointsInObjectStorage takes, reads, downloads and restores checkpoints
@@ -91,18 +89,15 @@ func TestCheckpointsInObjectStorage(t *testing.T) {
 		code := Main(args, strings.NewReader(""), &out, &errs)
 		return code, out.String() + errs.String()
 	}
-	restore := func(id int) error {
-		fsys, from, err := locate(t.Context(), store.Location(fmt.Sprintf("team/weir/%08d", id)), objectstore.Options{})
-		if err == nil {
-			_, err = checkpoint.RestoreFrom(t.Context(), fsys, from, filepath.Join(data, stateDir), state.Options{})
-		}
-		return err
+	from := func(id int) string { return store.Location(fmt.Sprintf("team/weir/%08d", id)) }
+	if code, text := weir("restore", "--from", from(99), "--data", data); code != 1 || !strings.Contains(text, "team/weir/00000099") {
+		t.Errorf("no such checkpoint: %d, %s", code, text)
 	}
-	if err := restore(99); !errors.Is(err, checkpoint.ErrMissing) || !strings.Contains(err.Error(), "team/weir/00000099") {
-		t.Errorf("no such checkpoint: %v", err)
+	if code, text := weir("checkpoint", "verify", place); code != 0 || strings.Count(text, "whole") != 3 {
+		t.Errorf("verify: %d, %s", code, text)
 	}
-	if err := restore(2); err != nil {
-		t.Fatal(err)
+	if code, text := weir("restore", "--from", from(2), "--data", data); code != 0 {
+		t.Fatal(text)
 	}
 	b.dir = data
 	b.must(sql)
