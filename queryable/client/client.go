@@ -64,6 +64,9 @@ type Result struct {
 	// Checkpoints are those that the answer was read from; none when it is of the
 	// present alone.
 	Checkpoints []Checkpoint `json:"checkpoints"`
+	// Backfilling are the views among what was read that still read old records,
+	// and so are not whole.
+	Backfilling []string `json:"backfilling"`
 }
 
 // Checkpoint names a checkpoint. Savepoint is its name, "" when it has none.

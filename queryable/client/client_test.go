@@ -32,7 +32,7 @@ func TestQuery(t *testing.T) {
 			`POST/api/v1/sqlBearer secretapplication/json{"params":[1,"x"],"sql":"SELECT ?"}` {
 			t.Error(got)
 		}
-		io.WriteString(w, `{"columns":[{"name":"n","type":"BIGINT"}],"rows":[[9007199254740993],[null]],"epoch":5,"truncated":true}`)
+		io.WriteString(w, `{"columns":[{"name":"n","type":"BIGINT"}],"rows":[[9007199254740993],[null]],"epoch":5,"truncated":true,"backfilling":["v"]}`)
 	})
 	r, err := c.Query(t.Context(), "SELECT ?", 1, "x")
 	if err != nil {
@@ -40,7 +40,7 @@ func TestQuery(t *testing.T) {
 	}
 	want := &Result{
 		Columns: []Column{{"n", "BIGINT"}}, Rows: [][]json.RawMessage{{json.RawMessage("9007199254740993")}, {json.RawMessage("null")}},
-		Epoch: 5, Truncated: true,
+		Epoch: 5, Truncated: true, Backfilling: []string{"v"},
 	}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Error(diff)
@@ -154,6 +154,10 @@ there are more rows: the answer was cut at a limit
 	}
 	out.Reset()
 	if err := WriteTable(&out, &Result{Epoch: 1, Rows: [][]json.RawMessage{raw()}}); err != nil || out.String() != "(1 row, epoch 1)\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	out.Reset()
+	if err := WriteTable(&out, &Result{Epoch: 1, Backfilling: []string{"a\nb"}}); err != nil || out.String() != "(0 rows, epoch 1)\nview a\\nb is not whole yet: it still reads old records\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	out.Reset()

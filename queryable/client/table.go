@@ -37,6 +37,9 @@ func WriteTable(w io.Writer, r *Result) error {
 		}
 	}
 	out.WriteString(")\n")
+	for _, v := range r.Backfilling {
+		fmt.Fprintf(out, "view %s is not whole yet: it still reads old records\n", printable(v))
+	}
 	if r.Truncated {
 		fmt.Fprintf(out, "there are more rows: the answer was cut at a limit\n")
 	}

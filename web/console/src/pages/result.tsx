@@ -66,6 +66,7 @@ export function Result(p: Props) {
         ]} />
         </div>
       </div>
+      {answer.backfilling && <p class="truncated" role="note">Not whole yet: {answer.backfilling.map((v) => visible(v)).join(', ')} still {answer.backfilling.length === 1 ? 'reads' : 'read'} old records.</p>}
       {answer.truncated && <p class="truncated" role="note">Cut at {plural(answer.rows.length, 'row')}: there is more. Add a LIMIT or aggregate{sort ? '; the order is that of these rows alone' : ''}.</p>}
       {asChart
         ? <ChartView columns={answer.columns} rows={answer.rows} />
