@@ -58,7 +58,7 @@ func (b backend) Schema(name, at string) (queryable.Schema, error) {
 		if err != nil {
 			return queryable.Schema{}, err
 		}
-		return keySchema(&p.view.Plan), p.table.Close()
+		return keySchema(&p.view.Plan), p.close()
 	}
 	v, ok := b.store.Catalog().View(name)
 	if !ok {

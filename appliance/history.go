@@ -33,6 +33,7 @@ type pastMoment struct {
 	side     *side  // nil when the view is not there, or cannot be read
 	why      string // why it cannot be read
 	table    *checkpoint.Table
+	free     func()
 }
 
 // openHistory opens a view in all checkpoints there are. now is the view of the
@@ -68,7 +69,7 @@ func (k *keeper) openHistory(name string, now *state.View, seen func(*checkpoint
 			}
 			var err error
 			if p.table, err = c.Table(v.Name); err == nil {
-				s.from, p.side = p.table, s
+				s.from, p.side, p.free = p.table, s, k.pins.pin(m.Checkpoint)
 			}
 			return err
 		})
@@ -87,6 +88,7 @@ func (h *viewHistory) close() error {
 	var errs []error
 	for _, m := range h.moments {
 		if m.table != nil {
+			m.free()
 			errs = append(errs, m.table.Close())
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"weir/checkpoint"
 	"weir/checkpoint/objectstore"
+	"weir/internal/atomicfile"
 	"weir/queryable"
 	"weir/state"
 )
@@ -48,6 +49,7 @@ type keeper struct {
 
 	writing sync.Mutex   // one is written, or dropped, at a time
 	files   sync.RWMutex // held to open files of a checkpoint: none is removed meanwhile
+	pins    pins
 	mu      sync.Mutex
 	newest  uint64 // epoch of the newest checkpoint
 	counted int64  // records that it holds, or that the state held at start
@@ -170,6 +172,9 @@ func (k *keeper) take(ctx context.Context, savepoint string, rest float64) (*che
 	}
 	k.files.Lock()
 	defer k.files.Unlock()
+	if k.busy() { // the next one will
+		return m, nil
+	}
 	if _, err := k.o.Retain(k.fs, k.dir, time.Now()); err != nil {
 		k.log.Warn("remove old checkpoints", "error", err)
 	}
@@ -180,6 +185,9 @@ func (k *keeper) take(ctx context.Context, savepoint string, rest float64) (*che
 func (k *keeper) compact(ctx context.Context, id uint64) error {
 	k.writing.Lock()
 	defer k.writing.Unlock()
+	if k.busy() { // the next one will be made whole
+		return nil
+	}
 	_, err := checkpoint.Compact(ctx, k.fs, k.dir, id, checkpoint.Options{Rest: 1})
 	if errors.Is(err, checkpoint.ErrMissing) {
 		return nil // retention, or DROP SAVEPOINT, was faster
@@ -187,20 +195,32 @@ func (k *keeper) compact(ctx context.Context, id uint64) error {
 	return unstored(err)
 }
 
-// read opens a checkpoint and hands it to f. What f opens of it stays readable when
-// the checkpoint is removed after f has returned.
+// busy says whether somebody reads files that would not stay readable if they were
+// removed now.
+func (k *keeper) busy() bool {
+	_, objects := k.fs.(atomicfile.Direct)
+	return objects && len(k.pins.held()) > 0
+}
+
+// read opens a checkpoint and hands it to f, perhaps twice. What f opens of it stays
+// readable when the checkpoint is removed after f has returned, if f pins it.
 func (k *keeper) read(id uint64, f func(*checkpoint.Checkpoint) error) error {
 	k.files.RLock()
 	defer k.files.RUnlock()
 	dir := checkpoint.Path(k.fs, k.dir, id)
-	if _, err := k.fs.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return k.unknown(fmt.Sprintf("there is no checkpoint %d", id))
+	for again := true; ; again = false {
+		if _, err := k.fs.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return k.unknown(fmt.Sprintf("there is no checkpoint %d", id))
+		}
+		c, err := checkpoint.Open(k.fs, dir)
+		if err != nil {
+			return unstored(err)
+		}
+		// Files may have been made one since the manifest was read.
+		if err = f(c); !errors.Is(err, checkpoint.ErrMissing) || !again {
+			return err
+		}
 	}
-	c, err := checkpoint.Open(k.fs, dir)
-	if err != nil {
-		return unstored(err)
-	}
-	return f(c)
 }
 
 // open opens a checkpoint without its files, which may be gone when they are opened.

@@ -49,7 +49,8 @@ func (l *lease) side(view string, at *duckext.At, offset int) (s *side, err erro
 		if err != nil {
 			return err
 		}
-		l.closers = append(l.closers, t.Close)
+		free := l.a.keeper.pins.pin(n)
+		l.closers = append(l.closers, func() error { free(); return t.Close() })
 		l.witness.readPast(c.Manifest, v)
 		p := v.Plan
 		s = &side{point: pointName(c.Manifest), plan: &p, id: state.ViewID(v.ID), sql: v.SQL, groups: v.Groups, errors: true, from: t}
@@ -96,11 +97,17 @@ func viewNames(m *checkpoint.Manifest) []string {
 	return names
 }
 
-// A pastView is a view of a checkpoint. Close its table.
+// A pastView is a view of a checkpoint. Close it.
 type pastView struct {
 	manifest *checkpoint.Manifest
 	view     *checkpoint.View
 	table    *checkpoint.Table
+	free     func()
+}
+
+func (p pastView) close() error {
+	p.free()
+	return p.table.Close()
 }
 
 // openPast opens a view as it was at a point: see queryable.LookupRequest.At.
@@ -115,7 +122,9 @@ func (b backend) openPast(view, at string) (p pastView, err error) {
 			return queryable.Errorf(queryable.NotFound, "there is no view %s in %s", view, pointName(c.Manifest))
 		}
 		p.manifest, p.view = c.Manifest, v
-		p.table, err = c.Table(v.Name)
+		if p.table, err = c.Table(v.Name); err == nil {
+			p.free = b.keeper.pins.pin(n)
+		}
 		return err
 	})
 	return p, err

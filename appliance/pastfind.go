@@ -153,7 +153,7 @@ func (b backend) lookupPast(ctx context.Context, r queryable.LookupRequest) (*qu
 	if err != nil {
 		return nil, err
 	}
-	defer p.table.Close()
+	defer p.close()
 	found, err := findPast(ctx, p.table, state.ViewID(p.view.ID), &p.view.Plan, r.Keys, r.Limit+1)
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func (b backend) Query(ctx context.Context, r queryable.QueryRequest) (*queryabl
 	case *ddl.CreateSavepoint:
 		return b.createSavepoint(ctx, s)
 	case *ddl.DropSavepoint:
-		return b.dropSavepoint(s)
+		return b.dropSavepoint(ctx, s)
 	case *ddl.Explain:
 		if err := b.survives(ctx, s.View.Select); err != nil {
 			return nil, sqlError(err, 0)

@@ -53,16 +53,17 @@ func (b backend) TakeCheckpoint(ctx context.Context, savepoint string) (queryabl
 }
 
 // DropSavepoint removes one by its name or number.
-func (b backend) DropSavepoint(_ context.Context, id string) error {
+func (b backend) DropSavepoint(ctx context.Context, id string) error {
 	n, err := b.keeper.find(id)
 	if err != nil {
 		return err
 	}
-	return b.keeper.drop(n)
+	return b.keeper.drop(ctx, n)
 }
 
-// drop removes a savepoint. Files of it that are open stay readable.
-func (k *keeper) drop(id uint64) error {
+// drop removes a savepoint. Files of it that are open stay readable; where they
+// would not, it waits for those who read them.
+func (k *keeper) drop(ctx context.Context, id uint64) error {
 	k.writing.Lock()
 	defer k.writing.Unlock()
 	var m *checkpoint.Manifest
@@ -73,11 +74,20 @@ func (k *keeper) drop(id uint64) error {
 	if m.Savepoint == "" {
 		return queryable.Errorf(queryable.Conflict, "checkpoint %d is no savepoint: it goes by itself when newer ones are taken", id)
 	}
-	k.files.Lock()
+	for {
+		k.files.Lock()
+		if !k.busy() || !slices.Contains(k.pins.held(), id) {
+			break
+		}
+		k.files.Unlock()
+		if err := k.pins.wait(ctx, id); err != nil {
+			return queryable.Errorf(queryable.Timeout, "savepoint %q is being read: try again", m.Savepoint)
+		}
+	}
 	err = checkpoint.Remove(k.fs, k.dir, id)
 	k.files.Unlock()
 	if err != nil {
-		return fmt.Errorf("drop savepoint %q: %w", m.Savepoint, err)
+		return fmt.Errorf("drop savepoint %q: %w", m.Savepoint, unstored(err))
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -177,10 +187,10 @@ func (b backend) createSavepoint(ctx context.Context, s *ddl.CreateSavepoint) (*
 }
 
 // dropSavepoint runs DROP SAVEPOINT.
-func (b backend) dropSavepoint(s *ddl.DropSavepoint) (*queryable.Rows, error) {
+func (b backend) dropSavepoint(ctx context.Context, s *ddl.DropSavepoint) (*queryable.Rows, error) {
 	n, err := b.keeper.named(s.Name.Text)
 	if err == nil {
-		err = b.keeper.drop(n)
+		err = b.keeper.drop(ctx, n)
 	}
 	if err != nil && queryable.AsError(err).Code == queryable.NotFound && s.IfExists {
 		return b.result(fmt.Sprintf("there is no savepoint '%s'", s.Name.Text))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"weir/duckext"
 	"weir/queryable"
 	"weir/state"
+	"weir/state/plan"
 )
 
 // A witness travels with a query's context and keeps what its lease saw.
@@ -27,6 +29,13 @@ type witness struct {
 	views   []*state.View // materialized, read as they are now
 	past    []queryable.Past
 	then    []queryable.Position // of the views of past that were read
+	were    []pastRef            // these views
+}
+
+// A pastRef is a view of a checkpoint.
+type pastRef struct {
+	checkpoint uint64
+	view       string
 }
 
 type witnessKey struct{}
@@ -69,6 +78,7 @@ func (w *witness) readPast(m *checkpoint.Manifest, v *checkpoint.View) {
 	if v == nil {
 		return
 	}
+	w.were = append(w.were, pastRef{m.Checkpoint, v.Name})
 	for _, p := range v.Positions {
 		w.then = append(w.then, queryable.Position{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
 	}
@@ -100,48 +110,78 @@ func (b backend) blame(ctx context.Context, w *witness, e *duckext.QueryError) e
 		return e
 	}
 	w.mu.Lock()
-	views := w.views
+	views, were := w.views, w.were
 	w.mu.Unlock()
+	found := func(p *plan.View, point, key string) error {
+		return queryable.Errorf(queryable.BadRequest, "%s; so does the group %s of view %s%s, which is in error", e.Message, key, p.Name, point)
+	}
 	for _, v := range views {
-		if len(computed(&v.Plan)) == 0 && v.Plan.Visible == "" {
-			continue
+		sn, err := b.snapshot()
+		if err != nil {
+			return e
 		}
-		key, why, err := b.failingGroup(ctx, v, e.Message)
+		show := func(ctx context.Context, rows arrow.RecordBatch) ([]arrow.Array, checkpoint.Finals, error) {
+			return b.finals.results(ctx, v, rows)
+		}
+		key, why, err := failingGroup(ctx, sn, v.ID, &v.Plan, show, e.Message)
+		sn.Close()
 		if err == nil && why != "" {
-			return queryable.Errorf(queryable.BadRequest, "%s; so does the group %s of view %s, which is in error", e.Message, key, v.Plan.Name)
+			return found(&v.Plan, "", key)
+		}
+	}
+	for _, r := range were {
+		p, err := b.openPast(r.view, strconv.FormatUint(r.checkpoint, 10))
+		if err != nil {
+			continue // it is gone
+		}
+		key, why, err := b.failingThen(ctx, p, e.Message)
+		if err := p.close(); err != nil {
+			b.log.Warn("close checkpoint", "error", err)
+		}
+		if err == nil && why != "" {
+			return found(&p.view.Plan, " in "+pointName(p.manifest), key)
 		}
 	}
 	return e
 }
 
-// failingGroup finds the first group of a view whose results fail as a message
-// says.
-func (b backend) failingGroup(ctx context.Context, v *state.View, message string) (key, why string, err error) {
-	sn, err := b.snapshot()
+func (b backend) failingThen(ctx context.Context, p pastView, message string) (key, why string, err error) {
+	show, err := b.finals.shower(ctx, &p.view.Plan)
 	if err != nil {
 		return "", "", err
 	}
-	defer sn.Close()
-	in, err := sn.Scan(ctx, state.ScanRequest{View: v.ID, Mem: memory.DefaultAllocator})
+	defer show.close()
+	return failingGroup(ctx, p.table, state.ViewID(p.view.ID), &p.view.Plan, show.results, message)
+}
+
+// failingGroup finds the first group of a view whose results fail as a message
+// says.
+func failingGroup(ctx context.Context, from scans, id state.ViewID, p *plan.View,
+	show func(context.Context, arrow.RecordBatch) ([]arrow.Array, checkpoint.Finals, error), message string,
+) (key, why string, err error) {
+	if len(computed(p)) == 0 && p.Visible == "" {
+		return "", "", nil
+	}
+	in, err := from.Scan(ctx, state.ScanRequest{View: id, Mem: memory.DefaultAllocator})
 	if err != nil {
 		return "", "", err
 	}
 	defer in.Release()
-	keys := make([]int, len(v.Plan.Keys)) // they come first
+	keys := make([]int, len(p.Keys)) // they come first
 	for i := range keys {
 		keys[i] = i
 	}
 	for in.Next() {
 		rec := in.RecordBatch()
 		plain := array.NewRecordBatch(arrow.NewSchema(rec.Schema().Fields(), nil), rec.Columns(), rec.NumRows())
-		_, fs, err := b.finals.results(ctx, v, plain)
+		_, fs, err := show(ctx, plain)
 		if err != nil {
 			plain.Release()
 			return "", "", err
 		}
 		for i, text := range fs.Errors {
 			if text != "" && strings.Contains(message, text) {
-				key, why = keyText(&v.Plan, rec, keys, i), text
+				key, why = keyText(p, rec, keys, i), text
 				break
 			}
 		}

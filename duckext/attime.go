@@ -6,6 +6,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"weir/state/plan"
 )
 
 // at reads an AT clause. Its value must be a constant.
@@ -20,15 +22,15 @@ func (w *walker) at(clause object, offset int) (*At, error) {
 				return &At{Version: v}, nil
 			}
 		}
-		return nil, &refusal{"AT (VERSION => n) needs a checkpoint's number: SHOW CHECKPOINTS lists them", offset}
+		return nil, &plan.SyntaxError{Message: "AT (VERSION => n) needs a checkpoint's number: SHOW CHECKPOINTS lists them", Offset: offset}
 	case "TIMESTAMP":
 		_, args := w.s.arguments(w.s.clause(offset))
 		if len(args) != 1 {
 			return nil, fmt.Errorf("the AT clause at byte %d cannot be read", offset)
 		}
-		return w.moment(expr, args[0].value, &refusal{"AT (TIMESTAMP => t) needs a time such as '2026-01-31 12:00:00' (UTC), or an expression without columns such as now() - INTERVAL 1 HOUR", offset})
+		return w.moment(expr, args[0].value, &plan.SyntaxError{Message: "AT (TIMESTAMP => t) needs a time such as '2026-01-31 12:00:00' (UTC), or an expression without columns such as now() - INTERVAL 1 HOUR", Offset: offset})
 	}
-	return nil, &refusal{fmt.Sprintf("AT (%s => …) is not known: use VERSION or TIMESTAMP", unit), offset}
+	return nil, &plan.SyntaxError{Message: fmt.Sprintf("AT (%s => …) is not known: use VERSION or TIMESTAMP", unit), Offset: offset}
 }
 
 // constantOf is the value of a constant, also within casts: a string, a
@@ -67,7 +69,7 @@ func parseTime(s string) (time.Time, bool) {
 
 // moment is a point in time that an expression over constants gives: known now, or
 // computed each time the statement runs.
-func (w *walker) moment(expr object, text string, otherwise *refusal) (*At, error) {
+func (w *walker) moment(expr object, text string, otherwise *plan.SyntaxError) (*At, error) {
 	if s, ok := constantOf(expr).(string); ok {
 		t, ok := parseTime(s)
 		if !ok {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"weir/state/plan"
 	"weir/state/sqltype"
 )
 
@@ -45,7 +46,7 @@ func (w *worker) moment(ctx context.Context, expr string, offset int) (time.Time
 		return time.Time{}, err
 	}
 	if vals[0] == nil {
-		return time.Time{}, &refusal{"the time to go back to is NULL or infinite", offset}
+		return time.Time{}, &plan.SyntaxError{Message: "the time to go back to is NULL or infinite", Offset: offset}
 	}
 	us, err := strconv.ParseInt(*vals[0], 10, 64)
 	if err != nil {
@@ -103,12 +104,12 @@ func (w *worker) compute(ctx context.Context, sql string, offset int) ([]*string
 	}
 	p, err := w.session.c.prepare(sql)
 	if err != nil {
-		return nil, &refusal{err.Error(), offset}
+		return nil, &plan.SyntaxError{Message: err.Error(), Offset: offset}
 	}
 	defer p.close()
 	fields, err := p.columns()
 	if err != nil {
-		return nil, &refusal{err.Error(), offset}
+		return nil, &plan.SyntaxError{Message: err.Error(), Offset: offset}
 	}
 	for _, f := range fields {
 		if f.Type.ID != sqltype.Varchar {
@@ -120,11 +121,11 @@ func (w *worker) compute(ctx context.Context, sql string, offset int) ([]*string
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		return nil, &refusal{err.Error(), offset}
+		return nil, &plan.SyntaxError{Message: err.Error(), Offset: offset}
 	}
 	b := out.batch()
 	if b.NumRows() != 1 {
-		return nil, &refusal{"this expression has no single value", offset}
+		return nil, &plan.SyntaxError{Message: "this expression has no single value", Offset: offset}
 	}
 	vals := make([]*string, b.NumCols())
 	for i := range vals {

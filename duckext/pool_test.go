@@ -285,10 +285,10 @@ func TestQueryErrors(t *testing.T) {
 		{"SELECT 'ü', nope FROM v", 13, CodeSyntax, `"nope" not found`},
 		{"EXPLAIN SELECT 'ü' FRM x y", 24, CodeSyntax, "syntax error"},
 		{"SELECT 'x'::INTEGER FROM v", -2, CodeFailed, "Could not convert string 'x'"},
-		{"SELECT $1", -1, CodeRefused, "parameter $1 has no value"},
+		{"SELECT $1", -1, CodeParams, "parameter $1 has no value"},
 		{"SELECT k, nope FROM v AT (VERSION => 3) WHERE k = 1", 10, CodeSyntax, `"nope" not found`},
 		{"SELECT k FROM v AT (VERSION => 3) WHERE nope = 1", 40, CodeSyntax, `"nope" not found`},
-		{"SELECT * FROM v AT (VERSION => k)", 14, CodeRefused, "checkpoint's number"},
+		{"SELECT * FROM v AT (VERSION => k)", 14, CodeSyntax, "checkpoint's number"},
 		{"", -1, CodeRefused, "empty"},
 	} {
 		_, err := p.Query(t.Context(), Request{SQL: q.sql})

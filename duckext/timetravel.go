@@ -2,9 +2,10 @@ package duckext
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
+
+	"weir/state/plan"
 )
 
 // past reads a call of one of Weir's table functions, which show views as
@@ -127,9 +128,9 @@ func askable(sql string) string {
 
 // call reads the arguments of a table function: the view's name, then others with
 // their syntax trees.
-func (w *walker) call(o, f object, form *refusal) (view string, trees []object, args []argument, err error) {
+func (w *walker) call(o, f object, form *plan.SyntaxError) (view string, trees []object, args []argument, err error) {
 	list, _ := f["children"].([]any)
-	_, args = w.s.arguments(w.s.called(form.offset))
+	_, args = w.s.arguments(w.s.called(form.Offset))
 	if len(list) == 0 || len(list) != len(args) {
 		return "", nil, nil, form
 	}
@@ -157,7 +158,7 @@ func (w *walker) named(r Ref, o object, name string) error {
 // stateAt reads state_at('view', name := 'savepoint'), version := n, or timestamp := t.
 func (w *walker) stateAt(o, f object) error {
 	offset := w.location(o)
-	form := &refusal{"state_at takes a view's name and name := 'savepoint', version := n or timestamp := t, as constants", offset}
+	form := &plan.SyntaxError{Message: "state_at takes a view's name and name := 'savepoint', version := n or timestamp := t, as constants", Offset: offset}
 	view, trees, args, err := w.call(o, f, form)
 	if err != nil || len(trees) != 1 {
 		return form
@@ -200,7 +201,7 @@ func version(tree object) (int64, bool) {
 // stateDiff reads state_diff('view', a, b).
 func (w *walker) stateDiff(o, f object) error {
 	offset := w.location(o)
-	form := &refusal{"state_diff takes a view's name and two points, as constants: a checkpoint's number, a savepoint's name, or 'live'", offset}
+	form := &plan.SyntaxError{Message: "state_diff takes a view's name and two points, as constants: a checkpoint's number, a savepoint's name, or 'live'", Offset: offset}
 	view, trees, _, err := w.call(o, f, form)
 	if err != nil || len(trees) != 2 {
 		return form
@@ -229,7 +230,7 @@ func (w *walker) stateDiff(o, f object) error {
 // of the view's key columns or have their names.
 func (w *walker) stateHistory(o, f object) error {
 	offset := w.location(o)
-	form := &refusal{"state_history takes a view's name and the key of a group, as constants: state_history('view', 'Paris'), or city := 'Paris'", offset}
+	form := &plan.SyntaxError{Message: "state_history takes a view's name and the key of a group, as constants: state_history('view', 'Paris'), or city := 'Paris'", Offset: offset}
 	view, trees, args, err := w.call(o, f, form)
 	if err != nil {
 		return form
@@ -252,7 +253,7 @@ var constantClasses = []string{"CONSTANT", "CAST", "FUNCTION", "OPERATOR", "COMP
 var clocks = []string{"current_timestamp", "current_date", "current_time", "localtimestamp", "localtime"}
 
 // constant refuses an expression that reads columns, parameters or tables.
-func (w *walker) constant(tree object, otherwise *refusal) error {
+func (w *walker) constant(tree object, otherwise *plan.SyntaxError) error {
 	if err := w.walk(tree, nil); err != nil {
 		return err
 	}
@@ -267,7 +268,7 @@ func (w *walker) constant(tree object, otherwise *refusal) error {
 				return
 			}
 		}
-		bad = &refusal{fmt.Sprintf("%s; columns, parameters and subqueries are not known there", otherwise.message), otherwise.offset}
+		bad = &plan.SyntaxError{Message: otherwise.Message + "; columns, parameters and subqueries are not known there", Offset: otherwise.Offset}
 	})
 	return bad
 }
