@@ -22,7 +22,7 @@ type checkpointCmd struct {
 	Verify    checkpointVerifyCmd    `cmd:"" help:"Compare every file of checkpoints with its checksum."`
 	Query     checkpointQueryCmd     `cmd:"" help:"Run SQL over the views of a checkpoint."`
 	Diff      checkpointDiffCmd      `cmd:"" help:"Show which groups differ between two checkpoints."`
-	Export    checkpointExportCmd    `cmd:"" help:"Write the rows of a view as CSV, NDJSON, Arrow or Parquet."`
+	Export    checkpointExportCmd    `cmd:"" help:"Write the rows of a view as CSV, NDJSON, Arrow or Parquet, or as an Iceberg table."`
 	Transform checkpointTransformCmd `cmd:"" help:"Change groups with SQL and write a savepoint of it."`
 	Merge     checkpointMergeCmd     `cmd:"" help:"Merge checkpoints of several appliances into one savepoint."`
 	Compact   checkpointCompactCmd   `cmd:"" help:"Make each view of a checkpoint one file."`

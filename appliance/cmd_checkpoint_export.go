@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
@@ -21,21 +22,28 @@ import (
 type checkpointExportCmd struct {
 	Checkpoint string `arg:"" help:"The checkpoint: a directory, DIR, DIR@42, DIR@name or FILE.weir."`
 	View       string `required:"" help:"The view." placeholder:"NAME"`
-	Format     string `enum:"csv,ndjson,arrow,parquet" default:"csv" help:"Form of the rows: ${enum}. arrow is an Arrow IPC stream."`
-	Output     string `short:"o" type:"path" help:"File to write, whole or not at all; standard output without it." placeholder:"FILE"`
-	AllColumns bool   `help:"With --format arrow or parquet: all columns of the file as they are (keys, results, accumulators, system columns), of all groups, those in error and those that HAVING hides included."`
+	Format     string `enum:"csv,ndjson,arrow,parquet,iceberg" default:"csv" help:"Form of the rows: ${enum}. arrow is an Arrow IPC stream, iceberg a table."`
+	Output     string `short:"o" type:"path" help:"File to write, whole or not at all; standard output without it. With --format iceberg the table's directory, which gets the old or the new snapshot." placeholder:"FILE"`
+	Keep       int    `default:"10" help:"With --format iceberg: how many snapshots of the table stay, the new one included." placeholder:"N"`
+	AllColumns bool   `help:"With --format arrow, parquet or iceberg: all columns of the file as they are (keys, results, accumulators, system columns), of all groups, those in error and those that HAVING hides included."`
 }
 
 // Help is shown with --help.
 func (checkpointExportCmd) Help() string {
 	return "Writes the rows that SELECT * FROM the view would show, without a limit and a batch at a time. A group in error ends it. For other rows or columns use weir checkpoint query.\n\n" +
+		"--format iceberg makes the rows the next snapshot of an Apache Iceberg table, which is made if it is not there. A view may have got columns since; other changes of its columns are refused.\n\n" +
 		"Exit status: 0 written in full, 1 an error, 2 wrong usage."
 }
 
 // Validate is called by kong.
 func (c *checkpointExportCmd) Validate() error {
-	if c.AllColumns && c.Format != "arrow" && c.Format != "parquet" {
-		return errors.New("--all-columns goes with --format arrow or parquet")
+	switch {
+	case c.AllColumns && !slices.Contains([]string{"arrow", "parquet", "iceberg"}, c.Format):
+		return errors.New("--all-columns goes with --format arrow, parquet or iceberg")
+	case c.Format == "iceberg" && c.Output == "":
+		return errors.New("--format iceberg needs -o DIR, the directory of the table")
+	case c.Keep < 1:
+		return errors.New("--keep is 1 or more")
 	}
 	return nil
 }
@@ -51,6 +59,9 @@ func (c *checkpointExportCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer t.Close()
+	if c.Format == "iceberg" {
+		return c.table(ctx, s, t, f.Manifest)
+	}
 	write := func(out io.Writer) error {
 		w := bufio.NewWriterSize(out, 1<<20)
 		if err := c.write(ctx, w, t, f.Manifest); err != nil {

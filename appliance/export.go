@@ -218,6 +218,11 @@ func (r *fileRows) Schema() *arrow.Schema {
 
 func (r *fileRows) RecordBatch() arrow.RecordBatch { return r.rec }
 
+func (r *fileRows) Release() {
+	r.drop()
+	r.RecordReader.Release()
+}
+
 func (r *fileRows) Err() error {
 	if r.err != nil {
 		return queryable.Errorf(queryable.BadRequest, "%w", r.err) // a value that files cannot hold

@@ -410,3 +410,49 @@ func TestCheckpointExportParquet(t *testing.T) {
 		t.Errorf("the group in error: %s", got)
 	}
 }
+
+// TestCheckpointExportIceberg reads the data file that the table names; the
+// table's own metadata is read by other programs in export/iceberg/pytest.
+func TestCheckpointExportIceberg(t *testing.T) {
+	b := exportBed(t)
+	table := filepath.Join(t.TempDir(), "table")
+	query := func(from string) string {
+		return fmt.Sprintf("SELECT %s FROM %s ORDER BY ALL", texts(exportColumns), from)
+	}
+	for i, to := range []int{600, 700} {
+		b.sendExport(to-100, to)
+		n := b.checkpoint()
+		dir := filepath.Join(b.dir, checkpointsDir, fmt.Sprintf("%08d", n))
+		out := weirs(t, "checkpoint", "export", dir, "--view", "größe", "--format", "iceberg", "-o", table, "--keep", "1")
+		if !strings.Contains(out, fmt.Sprintf("v%d.metadata.json", i+1)) {
+			t.Errorf("it says %q", out)
+		}
+		files, err := filepath.Glob(filepath.Join(table, "data", "*.parquet"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("%v, %v", files, err)
+		}
+		if d := cmp.Diff(b.rows(query(`"größe"`)), cellsOf(t, query("'"+files[0]+"'"))); d != "" {
+			t.Errorf("SQL and the table differ (-sql +table):\n%.2000s", d)
+		}
+		text, err := os.ReadFile(filepath.Join(table, "metadata", fmt.Sprintf("v%d.metadata.json", i+1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := b.run.keeper.open(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			fmt.Sprintf(`"weir.epoch": "%d"`, m.Manifest.Epoch), fmt.Sprintf(`"weir.checkpoint": "%d"`, n), `"weir.positions": "t/0:`,
+		} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("the snapshot does not say %s", want)
+			}
+		}
+	}
+	dir := filepath.Join(b.dir, checkpointsDir, "00000002")
+	refusedWith(t, "is of view größe, not nothing", "checkpoint", "export", dir, "--view", "nothing", "--format", "iceberg", "-o", table)
+	if code, _, errs := weir("checkpoint", "export", dir, "--view", "nothing", "--format", "iceberg"); code != 2 || !strings.Contains(errs, "needs -o DIR") {
+		t.Errorf("without a directory: %d %s", code, errs)
+	}
+}

@@ -298,7 +298,7 @@ func TestOthersFilesStay(t *testing.T) {
 	if n := list(t, mem, "/t/data"); len(n) != 2 || n[0] != "part-0.parquet" {
 		t.Error(n)
 	}
-	if n := list(t, mem, "/t/metadata"); len(n) != 10 { // three of others, three versions, the hint, the lock, the newest list and manifest
+	if n := list(t, mem, "/t/metadata"); len(n) != 9 { // three of others, three versions, the hint, the lock, the newest list and manifest
 		t.Error(n)
 	}
 }
