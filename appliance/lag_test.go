@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -119,18 +120,23 @@ func TestBackfilling(t *testing.T) {
 	b := newBed(t)
 	b.topic("numbers", 1)
 	b.send(&devbroker.Record{Topic: "numbers", Value: []byte(`{"n":1}`)})
-	release := make(chan struct{})
+	held := make(chan struct{})
+	release := sync.OnceFunc(func() { close(held) })
+	t.Cleanup(release)
 	b.config = func(c *config) {
 		c.hook = func(point string) {
 			if point == state.PointJoin {
-				<-release
+				<-held
 			}
 		}
 	}
 	b.must(numbersOnlySQL)
 	b.caughtUp()
-	b.query(`CREATE MATERIALIZED VIEW "w ü" AS SELECT n, count(*) AS c FROM numbers GROUP BY n`)
-	b.query(`CREATE VIEW over AS SELECT * FROM "w ü"`)
+	b.stop()
+	// Views of the script are there before the source is read.
+	b.must(numbersOnlySQL + `
+CREATE MATERIALIZED VIEW "w ü" AS SELECT n, count(*) AS c FROM numbers GROUP BY n;
+CREATE VIEW over AS SELECT * FROM "w ü";`)
 	b.becomes("/api/v1/views/w%20%C3%BC", "backfilling", "0", "")
 
 	const name, header = `"backfilling":["w ü"]`, "w%20%C3%BC"
@@ -166,7 +172,7 @@ func TestBackfilling(t *testing.T) {
 		}
 	}
 	asked(true)
-	close(release)
+	release()
 	b.becomes("/api/v1/views/w%20%C3%BC", "running", "0", "")
 	asked(false)
 }
@@ -183,11 +189,13 @@ func (l lines) Write(p []byte) (int, error) {
 func TestProgress(t *testing.T) {
 	b := newBed(t)
 	var hold atomic.Bool
-	release := make(chan struct{})
+	held := make(chan struct{})
+	release := sync.OnceFunc(func() { close(held) })
+	t.Cleanup(release)
 	b.config = func(c *config) {
 		c.hook = func(point string) {
 			if point == state.PointCommit && hold.Load() {
-				<-release
+				<-held
 			}
 		}
 	}
@@ -216,7 +224,7 @@ func TestProgress(t *testing.T) {
 		select {
 		case got := <-said:
 			if strings.HasPrefix(got, "catching up: view v has 2 records to go, and source numbers reads ") && hold.CompareAndSwap(true, false) {
-				close(release)
+				release()
 			}
 			continue
 		case err := <-done:
