@@ -24,6 +24,10 @@ import (
 // keepCheckpoints is the default of --checkpoint-keep.
 const keepCheckpoints = checkpoint.Keep
 
+// smallView is the number of groups below which a checkpoint has a view as one
+// file: docs/format.md says so.
+const smallView = 10_000
+
 // keeping says when checkpoints are taken and which stay.
 type keeping struct {
 	every   time.Duration
@@ -160,7 +164,7 @@ func (k *keeper) take(ctx context.Context, savepoint string, rest float64) (*che
 		return nil, err
 	}
 	defer sn.Close()
-	m, err := checkpoint.Write(ctx, k.fs, k.dir, sn, k.fin, checkpoint.Options{Writer: version(), Rest: rest, Savepoint: savepoint})
+	m, err := checkpoint.Write(ctx, k.fs, k.dir, sn, k.fin, checkpoint.Options{Writer: version(), Rest: rest, Savepoint: savepoint, Small: smallView})
 	if err != nil {
 		return nil, fmt.Errorf("write checkpoint: %w", unstored(err))
 	}

@@ -257,3 +257,57 @@ func TestRetainCrash(t *testing.T) {
 		}
 	}
 }
+
+// TestRestoreCrash fails every so many calls that Restore makes of the disk it
+// restores to, alone or with all later ones, and cuts the power: there is the whole
+// store, as it was restored, or none, and then another try makes it.
+func TestRestoreCrash(t *testing.T) {
+	f, fsys := newFake(), vfs.NewMem()
+	change := f.addChanging(t, rng(t), revenue(), 60)
+	write(t, fsys, f)
+	change()
+	if m := write(t, fsys, f); m.Views[0].Whole() {
+		t.Fatal("no delta")
+	}
+	restore := func(local vfs.FS) error {
+		_, err := RestoreFrom(t.Context(), fsys, Path(fsys, dir, 2), "restored", state.Options{FS: local, Fatal: func(string) {}})
+		return err
+	}
+	good := vfs.NewMem()
+	must(t, restore(good))
+	holds := func(local vfs.FS) []string {
+		s := openStore(t, local, "restored")
+		defer s.Close()
+		return content(t, s)
+	}
+	want := holds(good)
+	outcomes := map[bool]int{}
+	for _, full := range []bool{false, true} {
+		for at, failing := 0, (&failAt{met: true}); failing.met; at += 1 + at/6 {
+			mem := vfs.NewCrashableMem()
+			failing = &failAt{at: at, full: full}
+			err := restore(errorfs.Wrap(mem, failing))
+			if err != nil && !failing.met {
+				t.Fatal(err)
+			}
+			crashed := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(uint64(at), 5))})
+			_, statErr := crashed.Stat("restored/db")
+			there := statErr == nil
+			outcomes[there]++
+			if err == nil && !there {
+				t.Fatalf("call %d: Restore succeeded and the crash lost the store", at)
+			}
+			if !there {
+				if err := restore(crashed); err != nil {
+					t.Fatalf("call %d: another try: %v", at, err)
+				}
+			}
+			if diff := cmp.Diff(want, holds(crashed)); diff != "" {
+				t.Fatalf("call %d: %s", at, diff)
+			}
+		}
+	}
+	if outcomes[false] < 20 || outcomes[true] < 2 {
+		t.Errorf("found a store or not: %v", outcomes)
+	}
+}

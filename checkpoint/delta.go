@@ -42,6 +42,9 @@ func (w *writer) delta(ctx context.Context, m *Manifest, v *View) (bool, error) 
 		return false, err
 	}
 	stats := w.snap.Stats(state.ViewID(v.ID))
+	if stats.Groups < w.o.Small {
+		return false, nil
+	}
 	rows, n, err := w.history.Changed(ctx, w.scanRequest(v), w.last.History, w.last.Epoch)
 	if errors.Is(err, state.ErrUnknown) {
 		return false, nil

@@ -14,7 +14,7 @@ import (
 )
 
 // Restore makes the checkpoint in from the state in dir, which must not exist or
-// be empty but for a lock, and returns its manifest. Everything is verified first: a
+// be empty but for what an earlier try left, and returns its manifest. Everything is verified first: a
 // checkpoint that is damaged, unfinished or newer than this program is refused
 // with an [*Error] before dir is touched. o is how the state will be opened;
 // o.FS is where both directories are; [RestoreFrom] tells them apart.
@@ -53,8 +53,8 @@ func RestoreSome(ctx context.Context, fsys vfs.FS, from, dir string, o state.Opt
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list %s: %w", dir, err)
 	}
-	// A lock file is what an earlier try that failed leaves.
-	names = slices.DeleteFunc(names, func(n string) bool { return n == "lock" })
+	// That is what an earlier try leaves that failed, or died.
+	names = slices.DeleteFunc(names, func(n string) bool { return n == "lock" || n == "db.new" })
 	if len(names) > 0 {
 		return nil, &Error{Kind: ErrNotEmpty, Path: dir, What: fmt.Sprintf("it holds %s", names[0]), Do: "give a new directory, or remove the old state first (weir reset)"}
 	}
@@ -94,14 +94,14 @@ func RestoreSome(ctx context.Context, fsys vfs.FS, from, dir string, o state.Opt
 func (c *Checkpoint) dump(ctx context.Context) (_ state.Dump, done func(), err error) {
 	m := c.Manifest
 	tables := map[state.ViewID]*Table{}
-	done = func() {
+	free := func() {
 		for _, t := range tables {
 			t.Close()
 		}
 	}
 	defer func() {
-		if err != nil {
-			done()
+		if err != nil { // the result is nil then
+			free()
 		}
 	}()
 	d := state.Dump{
@@ -155,5 +155,5 @@ func (c *Checkpoint) dump(ctx context.Context) (_ state.Dump, done func(), err e
 		}
 		return t.Scan(ctx, state.ScanRequest{View: id, Extra: state.Extra{Slot: true, Epoch: true, Error: true}})
 	}
-	return d, done, nil
+	return d, free, nil
 }

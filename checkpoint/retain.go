@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -117,7 +118,45 @@ func Remove(fsys vfs.FS, dir string, id uint64) error {
 	if _, err := fsys.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return &Error{Kind: ErrMissing, Path: path, What: "there is no such checkpoint"}
 	}
+	ids, err := numbers(fsys, dir)
+	if err != nil {
+		return err
+	}
+	if len(ids) > 0 && ids[len(ids)-1] == id {
+		if err := reserve(fsys, dir, id+1); err != nil {
+			return err
+		}
+	}
 	return atomicfile.Remove(fsys, path)
+}
+
+// nextFile has the next number to be given, where that is not one above the
+// greatest there is: a number that meant a removed checkpoint must not mean
+// another one.
+const nextFile = "next"
+
+func reserve(fsys vfs.FS, dir string, next uint64) error {
+	return atomicfile.Write(fsys, fsys.PathJoin(dir, nextFile), func(f io.Writer) error {
+		_, err := fmt.Fprintln(f, next)
+		return err
+	})
+}
+
+// reserved is the least number that may be given.
+func reserved(fsys vfs.FS, dir string) (uint64, error) {
+	path := fsys.PathJoin(dir, nextFile)
+	b, err := readAll(fsys, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 1, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
+	if err != nil {
+		return 0, &Error{Kind: ErrDamaged, Path: path, What: "it is not the number of the next checkpoint", Do: "write a number into it that no checkpoint had"}
+	}
+	return n, nil
 }
 
 // CheckName says whether a savepoint may have the name: 1 to 200 bytes of UTF-8

@@ -108,8 +108,14 @@ func testSavepoints(t *testing.T, fsys vfs.FS) {
 	if err := Remove(fsys, dir, 2); !errors.Is(err, ErrMissing) {
 		t.Errorf("removed twice: %v", err)
 	}
+	if err := Remove(fsys, dir, 7); err != nil {
+		t.Fatal(err)
+	}
+	if m := write(t, fsys, f); m.Checkpoint != 8 {
+		t.Errorf("a number that was given is given again: %d", m.Checkpoint)
+	}
 	whole := func(id uint64) error { return readEverything(t, fsys, Path(fsys, dir, id)) }
-	if err := errors.Join(whole(1), whole(7)); err != nil {
+	if err := errors.Join(whole(1), whole(8)); err != nil {
 		t.Error(err)
 	}
 }

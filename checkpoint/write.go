@@ -65,6 +65,9 @@ type Options struct {
 	// what changed since the newest checkpoint share its files and add a delta. A
 	// savepoint is always whole.
 	Whole bool
+	// Small is the number of groups below which a view is written whole: its file is
+	// not worth a delta, and opens with one line.
+	Small int64
 	// Savepoint makes the checkpoint a savepoint of that name: it stays until
 	// [Remove]. See [CheckName]; no other savepoint in the directory may have it.
 	Savepoint string
@@ -168,8 +171,12 @@ func (w *writer) write(ctx context.Context) (_ *Manifest, err error) {
 // state shares nothing and is no reason not to write another.
 func (w *writer) number() (uint64, error) {
 	ids, err := numbers(w.fs, w.dir)
-	if err != nil || len(ids) == 0 {
-		return 1, err
+	if err != nil {
+		return 0, err
+	}
+	next, err := reserved(w.fs, w.dir)
+	if err != nil {
+		return 0, err
 	}
 	for _, id := range slices.Backward(ids) {
 		if w.history == nil || w.last != nil {
@@ -180,7 +187,10 @@ func (w *writer) number() (uint64, error) {
 			w.last = m
 		}
 	}
-	return ids[len(ids)-1] + 1, nil
+	if n := len(ids); n > 0 {
+		next = max(next, ids[n-1]+1)
+	}
+	return next, nil
 }
 
 // manifest is everything that is known before a row is read.
