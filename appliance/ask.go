@@ -71,9 +71,7 @@ func (b backend) ask(ctx context.Context, r queryable.QueryRequest) (*queryable.
 		}
 		rows.Columns = append(rows.Columns, queryable.Column{Field: sqltype.Field{Name: c.Name, Type: t}})
 	}
-	w.mu.Lock()
-	rows.Backfilling = backfills(b.store.Catalog(), w.views...)
-	w.mu.Unlock()
+	rows.Backfilling = w.backfilling(b.store.Catalog())
 	rows.Records, err = array.NewRecordReader(res.Schema, res.Batches)
 	return rows, err
 }

@@ -130,11 +130,11 @@ func (b backend) openPast(view, at string) (p pastView, err error) {
 	return p, err
 }
 
-// answer is what is said of an answer from a view of a checkpoint.
-func (p pastView) answer() queryable.Answer {
+// witness has seen the view, and nothing else.
+func (p pastView) witness() *witness {
 	w := new(witness)
 	w.readPast(p.manifest, p.view)
-	return w.answer(queryable.Answer{})
+	return w
 }
 
 // past attaches a view as a checkpoint holds it.

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"weir/appliance/devbroker"
+	"weir/checkpoint"
 	"weir/duckext"
 	"weir/state"
 )
@@ -357,6 +358,20 @@ func TestReadersKeepTheirCheckpoint(t *testing.T) {
 		if want := map[string]int64{"a": 1, "b": 1, "c": 2}[def.Name]; rows != want {
 			t.Errorf("%s has %d rows, not %d", def.Name, rows, want)
 		}
+	}
+}
+
+// A view that was not whole when a checkpoint was taken is not said to be.
+func TestPastThatWasNotWhole(t *testing.T) {
+	v := checkpoint.View{Name: "v", Source: 3, Cursor: 9}
+	m := &checkpoint.Manifest{Checkpoint: 5, Sources: []checkpoint.Source{{ID: 3, Cursor: 4}}, Views: []checkpoint.View{v}}
+	w := pastView{manifest: m, view: &m.Views[0]}.witness()
+	if got := w.backfilling(&state.Catalog{}); !slices.Equal(got, []string{"v"}) {
+		t.Errorf("its own cursor: %v", got)
+	}
+	m.Views[0].Cursor = 4
+	if got := (pastView{manifest: m, view: &m.Views[0]}).witness().backfilling(&state.Catalog{}); got != nil {
+		t.Errorf("the source's cursor: %v", got)
 	}
 }
 

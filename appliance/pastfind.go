@@ -159,7 +159,8 @@ func (b backend) lookupPast(ctx context.Context, r queryable.LookupRequest) (*qu
 		return nil, err
 	}
 	defer releaseAll(found)
-	g := &queryable.Groups{Answer: p.answer()}
+	w := p.witness()
+	g := &queryable.Groups{Answer: w.answer(queryable.Answer{}), Backfilling: w.young}
 	var rows []arrow.RecordBatch
 	for i, recs := range found {
 		for _, rec := range recs {

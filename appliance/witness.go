@@ -30,6 +30,7 @@ type witness struct {
 	past    []queryable.Past
 	then    []queryable.Position // of the views of past that were read
 	were    []pastRef            // these views
+	young   []string             // those of them that still read old records
 }
 
 // A pastRef is a view of a checkpoint.
@@ -79,6 +80,9 @@ func (w *witness) readPast(m *checkpoint.Manifest, v *checkpoint.View) {
 		return
 	}
 	w.were = append(w.were, pastRef{m.Checkpoint, v.Name})
+	if slices.ContainsFunc(m.Sources, func(s checkpoint.Source) bool { return s.ID == v.Source && s.Cursor != v.Cursor }) {
+		w.young = append(w.young, v.Name)
+	}
 	for _, p := range v.Positions {
 		w.then = append(w.then, queryable.Position{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
 	}
@@ -99,6 +103,15 @@ func (w *witness) answer(now queryable.Answer) queryable.Answer {
 	a.Epoch = slices.MinFunc(w.past, func(a, b queryable.Past) int { return cmp.Compare(a.Epoch, b.Epoch) }).Epoch
 	a.Positions = w.then
 	return a
+}
+
+// backfilling are the views that were read and were not whole, then or now.
+func (w *witness) backfilling(cat *state.Catalog) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	names := append(backfills(cat, w.views...), w.young...)
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // blame adds to a query's failure the first group of the views it read whose own
