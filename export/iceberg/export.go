@@ -183,7 +183,7 @@ func (e *exporting) write(columns []sqltype.Field, rows array.RecordReader) (err
 	if err != nil {
 		return err
 	}
-	entries := []entry{{Status: added, Snapshot: &s.ID, File: dataFile{Path: data, Format: "PARQUET", Records: e.done.Rows, Bytes: e.done.Bytes}}}
+	entries := []entry{{Status: added, Snapshot: &s.ID, File: newDataFile(data, e.done.Rows, e.done.Bytes)}}
 	list := manifestFile{Sequence: s.Sequence, MinSequence: s.Sequence, Snapshot: s.ID, Added: 1, AddedRows: e.done.Rows}
 	if old := e.m.snapshot(e.m.CurrentSnapshot); old != nil {
 		gone, err := e.replaced(old, s)
@@ -239,7 +239,7 @@ func (e *exporting) replaced(old, s *snapshot) (entry, error) {
 	}
 	return entry{
 		Status: deleted, Snapshot: &s.ID, Sequence: &old.Sequence, FileSequence: &old.Sequence,
-		File: dataFile{Path: e.path("data", dataName(old.ID)), Format: "PARQUET", Records: rows, Bytes: size},
+		File: newDataFile(e.path("data", dataName(old.ID)), rows, size),
 	}, nil
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/avro/ocf"
 )
 
-// The Avro schemas of format version 2 with the fields that are required, and
-// those of counts. Readers find fields by field-id.
+// The Avro schemas of format version 2, without what is optional but statistics.
+// Readers find fields by field-id.
 const (
 	entrySchema = `{"type":"record","name":"manifest_entry","fields":[
 {"name":"status","type":"int","field-id":0},
@@ -25,7 +25,19 @@ const (
  {"name":"file_format","type":"string","field-id":101},
  {"name":"partition","type":{"type":"record","name":"r102","fields":[]},"field-id":102},
  {"name":"record_count","type":"long","field-id":103},
- {"name":"file_size_in_bytes","type":"long","field-id":104}]}}]}`
+ {"name":"file_size_in_bytes","type":"long","field-id":104},
+ {"name":"column_sizes","type":["null",{"type":"array","logicalType":"map","items":{"type":"record","name":"k117_v118","fields":[
+  {"name":"key","type":"int","field-id":117},{"name":"value","type":"long","field-id":118}]}}],"default":null,"field-id":108},
+ {"name":"value_counts","type":["null",{"type":"array","logicalType":"map","items":{"type":"record","name":"k119_v120","fields":[
+  {"name":"key","type":"int","field-id":119},{"name":"value","type":"long","field-id":120}]}}],"default":null,"field-id":109},
+ {"name":"null_value_counts","type":["null",{"type":"array","logicalType":"map","items":{"type":"record","name":"k121_v122","fields":[
+  {"name":"key","type":"int","field-id":121},{"name":"value","type":"long","field-id":122}]}}],"default":null,"field-id":110},
+ {"name":"nan_value_counts","type":["null",{"type":"array","logicalType":"map","items":{"type":"record","name":"k138_v139","fields":[
+  {"name":"key","type":"int","field-id":138},{"name":"value","type":"long","field-id":139}]}}],"default":null,"field-id":137},
+ {"name":"lower_bounds","type":["null",{"type":"array","logicalType":"map","items":{"type":"record","name":"k126_v127","fields":[
+  {"name":"key","type":"int","field-id":126},{"name":"value","type":"bytes","field-id":127}]}}],"default":null,"field-id":125},
+ {"name":"upper_bounds","type":["null",{"type":"array","logicalType":"map","items":{"type":"record","name":"k129_v130","fields":[
+  {"name":"key","type":"int","field-id":129},{"name":"value","type":"bytes","field-id":130}]}}],"default":null,"field-id":128}]}}]}`
 
 	listSchema = `{"type":"record","name":"manifest_file","fields":[
 {"name":"manifest_path","type":"string","field-id":500},
@@ -64,6 +76,33 @@ type dataFile struct {
 	Partition struct{} `avro:"partition"`
 	Records   int64    `avro:"record_count"`
 	Bytes     int64    `avro:"file_size_in_bytes"`
+
+	// Statistics by id of column: none, but not missing, which pyiceberg's
+	// inspection does not expect.
+	Sizes  []sizeOf  `avro:"column_sizes"`
+	Values []sizeOf  `avro:"value_counts"`
+	Nulls  []sizeOf  `avro:"null_value_counts"`
+	NaNs   []sizeOf  `avro:"nan_value_counts"`
+	Lower  []boundOf `avro:"lower_bounds"`
+	Upper  []boundOf `avro:"upper_bounds"`
+}
+
+type sizeOf struct {
+	Column int32 `avro:"key"`
+	Value  int64 `avro:"value"`
+}
+
+type boundOf struct {
+	Column int32  `avro:"key"`
+	Value  []byte `avro:"value"`
+}
+
+// newDataFile is a file of rows.
+func newDataFile(path string, records, bytes int64) dataFile {
+	return dataFile{
+		Path: path, Format: "PARQUET", Records: records, Bytes: bytes,
+		Sizes: []sizeOf{}, Values: []sizeOf{}, Nulls: []sizeOf{}, NaNs: []sizeOf{}, Lower: []boundOf{}, Upper: []boundOf{},
+	}
 }
 
 type manifestFile struct {
