@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"errors"
+	"slices"
 
 	"weir/ingest/kafka"
 	"weir/state"
@@ -44,11 +45,26 @@ func (s *SourceStatus) Lag() (lag int64, ok bool) {
 	return lag, len(s.Partitions) > 0 && s.State == Running
 }
 
-// current says whether what a reader knows of the ends of its topic holds now.
+// current says whether what a reader knows of its topic holds now. A partition
+// whose leader alone does not answer is no more than a partition of which little is
+// known.
 func current(r kafka.Status) bool {
-	_, connect := errors.AsType[*kafka.ConnectError](r.Err)
-	_, denied := errors.AsType[*kafka.AuthError](r.Err)
-	return r.State == kafka.StateReading && !connect && !denied
+	return r.State == kafka.StateReading &&
+		(!unreachable(r.Err) || slices.ContainsFunc(r.Partitions, func(p kafka.PartitionStatus) bool { return p.Err == r.Err }))
+}
+
+func unreachable(err error) bool {
+	_, connect := errors.AsType[*kafka.ConnectError](err)
+	_, denied := errors.AsType[*kafka.AuthError](err)
+	return connect || denied
+}
+
+// end is the stable end of a partition, -1 while it is not known.
+func end(p kafka.PartitionStatus) int64 {
+	if unreachable(p.Err) {
+		return -1
+	}
+	return p.LastStable
 }
 
 // Status describes a source. ok is false when it is not fed here.
@@ -95,8 +111,8 @@ func (p *Pipeline) Status(src *state.Source) (s SourceStatus, ok bool) {
 			at = q.Position
 		}
 		p := PartitionStatus{Partition: q.Partition, Next: at, End: -1, Lag: -1}
-		if known && q.LastStable >= 0 {
-			p.End, p.Lag = q.LastStable, max(0, q.LastStable-at)
+		if e := end(q); known && e >= 0 {
+			p.End, p.Lag = e, max(0, e-at)
 		}
 		s.Partitions = append(s.Partitions, p)
 	}
@@ -124,10 +140,11 @@ func (p *Pipeline) Lag(v *state.View) (lag int64, ok bool) {
 	}
 	next := l.stats.positions()
 	for _, q := range r.Partitions {
-		if q.LastStable < 0 {
+		e := end(q)
+		if e < 0 {
 			return 0, false
 		}
-		lag += max(0, q.LastStable-next[q.Partition])
+		lag += max(0, e-next[q.Partition])
 	}
 	return lag, true
 }
