@@ -4,6 +4,7 @@ package appliance
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -18,7 +19,10 @@ import (
 
 	"weir/appliance/devbroker"
 	"weir/checkpoint"
+	"weir/checkpoint/objectstore"
+	"weir/checkpoint/objectstore/fakes3"
 	"weir/duckext"
+	"weir/queryable"
 	"weir/state"
 )
 
@@ -408,5 +412,55 @@ func TestPastByTime(t *testing.T) {
 	_, err := b.run.client.Query(t.Context(), fmt.Sprintf("SELECT * FROM g AT (TIMESTAMP => '%s')", before))
 	if err == nil || !strings.Contains(err.Error(), "the oldest, checkpoint 1, is of "+ms[0].Created.Format(time.RFC3339)) {
 		t.Errorf("before the oldest: %v", err)
+	}
+}
+
+// Objects do not stay readable when they are removed, so they are not while a query
+// reads them.
+func TestObjectsStayWhileTheyAreRead(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", fakes3.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", fakes3.SecretKey)
+	place := fakes3.Start(t).Location("team/weir")
+	b := newBed(t)
+	b.config = func(c *config) {
+		c.Checkpoints, c.objects = place, objectstore.Options{Retry: time.Second, Backoff: time.Millisecond}
+	}
+	b.topic("o", 1)
+	b.must(pastViews)
+	b.send(&devbroker.Record{Topic: "o", Value: []byte(`{"k":"Paris","x":1}`)})
+	b.caughtUp()
+	b.query("CREATE SAVEPOINT 'one'")
+	l, err := b.run.Lease(t.Context(), []duckext.Ref{{Name: "v", At: &duckext.At{Savepoint: "one"}, As: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.run.keeper.drop(gone, 1); err == nil || queryable.AsError(err).Code != queryable.Timeout {
+		t.Errorf("dropped while it is read: %v", err)
+	}
+	for range keepCheckpoints + 2 {
+		b.query("CHECKPOINT")
+	}
+	if n := len(b.run.keeper.list()); n != keepCheckpoints+3 {
+		t.Errorf("%d checkpoints are kept while one is read", n)
+	}
+	rd, err := l.Scan(t.Context(), l.Views()[0].Table, duckext.ScanSpec{Columns: []int{0}, ToSlot: state.Slots})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := int64(0)
+	for rd.Next() {
+		rows += rd.RecordBatch().NumRows()
+	}
+	if err := rd.Err(); err != nil || rows != 1 {
+		t.Errorf("%d rows, %v", rows, err)
+	}
+	rd.Release()
+	l.Release()
+	b.query("DROP SAVEPOINT 'one'")
+	b.query("CHECKPOINT")
+	if n := len(b.run.keeper.list()); n != keepCheckpoints {
+		t.Errorf("%d checkpoints are kept", n)
 	}
 }
