@@ -5,8 +5,12 @@
 // that was written last; docs/format.md is the contract and this package its
 // only writer. What it promises:
 //
-//   - A checkpoint is whole or absent. It is built under a temporary name and
-//     renamed once; a published one never changes.
+//   - A checkpoint is complete or absent. It is built under a temporary name and
+//     renamed once; what a published one holds never changes.
+//   - It costs what changed. A view is one file or a base and deltas, whose last
+//     row of a key counts; files of an earlier checkpoint are linked, so every
+//     directory stands alone. It is based on one only when the state itself says
+//     that it went on from there (Manifest.History).
 //   - It is one consistent cut: groups, positions and quarantined records are
 //     those of one snapshot, which it reads without holding anything that a
 //     commit waits for.

@@ -121,7 +121,7 @@ func BenchmarkIncremental(b *testing.B) {
 	dir := root + "/checkpoints"
 	base := heap()
 	for b.Loop() {
-		quiet := g.commits(b, 20_000_000, func() { time.Sleep(5 * time.Second) })
+		quiet := g.commits(b, 20_000_000, func() { <-time.After(5 * time.Second) })
 		var first, second *Manifest
 		var full, delta time.Duration
 		peak := watchHeap()

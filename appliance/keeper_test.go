@@ -1,0 +1,154 @@
+//go:build duckdb_arrow
+
+package appliance
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"weir/appliance/devbroker"
+	"weir/checkpoint"
+	"weir/state"
+)
+
+// TestCheckpointsAddWhatChanged: a large view of which little changes is a base and
+// deltas, through a restart, too; SQL, HTTP and a restore read them as what SQL
+// showed at that epoch, before and after they were made whole.
+func TestCheckpointsAddWhatChanged(t *testing.T) {
+	b := newBed(t)
+	b.topic("o", 1)
+	b.must(`CREATE SOURCE o (k BIGINT, x BIGINT) WITH (connector = 'kafka', topic = 'o', format = 'json');
+CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n, sum(x) AS total, avg(x) AS mean FROM o GROUP BY k HAVING sum(x) > 0;
+CREATE MATERIALIZED VIEW small AS SELECT x, count(*) AS n FROM o GROUP BY x;`)
+	send := func(from, to, step int) {
+		var recs []*devbroker.Record
+		for k := from; k < to; k += step {
+			recs = append(recs, &devbroker.Record{Topic: "o", Value: fmt.Appendf(nil, `{"k":%d,"x":%d}`, k, k%7)})
+		}
+		b.send(recs...)
+		b.caughtUp()
+	}
+	const sums = "SELECT count(*), sum(n), sum(total), sum(mean), sum(k * total) FROM v"
+	var shown []string // by checkpoint, from 1
+	take := func(parts int) {
+		t.Helper()
+		shown = append(shown, b.rows(sums))
+		id := b.checkpoint()
+		c, err := b.run.keeper.open(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, _ := c.Manifest.View("v")
+		small, _ := c.Manifest.View("small")
+		if int(id) != len(shown) || len(v.Files()) != parts || !small.Whole() {
+			t.Fatalf("checkpoint %d has %d files of v", id, len(v.Files()))
+		}
+	}
+	same := func(what string) {
+		t.Helper()
+		for i, want := range shown {
+			if got := b.rows(fmt.Sprintf("%s AT (VERSION => %d)", sums, i+1)); got != want {
+				t.Errorf("%s: version %d: %s, want %s", what, i+1, got, want)
+			}
+		}
+	}
+	send(0, 12_000, 1)
+	take(1)
+	send(0, 12_000, 400)
+	send(12_000, 12_010, 1)
+	take(2)
+	send(3, 12_010, 1000)
+	take(3)
+	same("as parts")
+
+	res := b.ask("GET", "/api/v1/checkpoints/3/v.arrow")
+	file, err := ipc.NewFileReader(bytes.NewReader(b.body(res)))
+	if err != nil {
+		t.Fatal(res.Status, err)
+	}
+	rows := int64(0)
+	for i := range file.NumRecords() {
+		rec, err := file.RecordBatchAt(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows += rec.NumRows()
+	}
+	if rows != 12_010 {
+		t.Errorf("the file of checkpoint 3 has %d rows", rows)
+	}
+	restored := filepath.Join(t.TempDir(), "state")
+	if _, err := checkpoint.Restore(t.Context(), checkpoint.Path(vfs.Default, b.run.keeper.dir, 3), restored, state.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := state.Open(restored, state.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sn, err := s.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _ := sn.Catalog().View("v")
+	if n := sn.Stats(v.ID).Groups; n != 12_010 {
+		t.Errorf("%d groups restored", n)
+	}
+	sn.Close()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	for id := range uint64(3) {
+		if err := b.run.keeper.compact(t.Context(), id+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same("made whole")
+	b.stop()
+	if err := b.start(); err != nil {
+		t.Fatal(err)
+	}
+	b.run.keeper.o.Count = 9
+	same("after a restart")
+	send(5, 12_010, 800)
+	take(2)
+	same("after a restart, based on one from before")
+	b.verified("v")
+}
+
+// TestCheckpointsAreDue: by time and by records, and not when nothing happened.
+func TestCheckpointsAreDue(t *testing.T) {
+	b := newBed(t)
+	b.topic("o", 1)
+	b.must(`CREATE SOURCE o (k BIGINT) WITH (connector = 'kafka', topic = 'o', format = 'json');
+CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM o GROUP BY k;`)
+	k := b.run.keeper
+	k.o.every, k.o.records = time.Hour, 5
+	due := func(want bool, since time.Duration, what string) {
+		t.Helper()
+		if got, err := k.due(time.Now().Add(-since)); err != nil || got != want {
+			t.Errorf("%s: %v, %v", what, got, err)
+		}
+	}
+	send := func(n int) {
+		for range n {
+			b.send(&devbroker.Record{Topic: "o", Value: []byte(`{"k":1}`)})
+		}
+		b.caughtUp()
+	}
+	send(4)
+	due(false, time.Minute, "fewer records, and less time")
+	due(true, 2*time.Hour, "it is time")
+	send(1)
+	due(true, time.Minute, "enough records")
+	b.checkpoint()
+	due(false, 2*time.Hour, "nothing happened since the last")
+	send(4)
+	due(false, time.Minute, "fewer records since the last")
+}
