@@ -3,6 +3,7 @@
 package appliance
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -19,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
@@ -454,5 +457,61 @@ func TestCheckpointExportIceberg(t *testing.T) {
 	refusedWith(t, "is of view größe, not nothing", "checkpoint", "export", dir, "--view", "nothing", "--format", "iceberg", "-o", table)
 	if code, _, errs := weir("checkpoint", "export", dir, "--view", "nothing", "--format", "iceberg"); code != 2 || !strings.Contains(errs, "needs -o DIR") {
 		t.Errorf("without a directory: %d %s", code, errs)
+	}
+}
+
+// TestDeltasAreServedWhole has a view in a checkpoint that is a base and a delta:
+// its files over HTTP are one each, and what SQL shows.
+func TestDeltasAreServedWhole(t *testing.T) {
+	b := newBed(t)
+	b.topic("t", 1)
+	b.must(`CREATE SOURCE t (k BIGINT, id UUID) WITH (connector = 'kafka', topic = 't', format = 'json');
+CREATE MATERIALIZED VIEW big AS SELECT k, count(*) AS n, min([id]) AS ids FROM t GROUP BY k;`)
+	send := func(from, to int) {
+		var recs []*devbroker.Record
+		for i := from; i < to; i++ {
+			recs = append(recs, &devbroker.Record{Topic: "t", Value: fmt.Appendf(nil, `{"k":%d,"id":"00000000-0000-0000-0000-%012d"}`, i, i)})
+		}
+		b.send(recs...)
+		b.caughtUp()
+	}
+	send(0, 12_000)
+	b.checkpoint()
+	send(11_900, 12_050)
+	n := b.checkpoint()
+	c, err := b.run.keeper.open(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, ok := c.Manifest.View("big"); !ok || v.Whole() {
+		t.Fatal("the view is whole")
+	}
+	want := b.rows("SELECT count(*)::VARCHAR, sum(k)::VARCHAR, sum(n)::VARCHAR, max(ids)::VARCHAR FROM big")
+	dir := fmt.Sprintf("/api/v1/checkpoints/%d/big", n)
+	path, _ := b.download(dir + ".parquet")
+	if got := cellsOf(t, "SELECT count(*)::VARCHAR, sum(k)::VARCHAR, sum(n)::VARCHAR, max(ids)::VARCHAR FROM '"+path+"'"); got != want {
+		t.Errorf("Parquet has %s, not %s", got, want)
+	}
+	res := b.ask("GET", dir+".arrow", "Range", "bytes=0-7")
+	if got := b.body(res); res.StatusCode != 206 || string(got) != "ARROW1\x00\x00" {
+		t.Errorf("%d %q", res.StatusCode, got)
+	}
+	r, err := ipc.NewFileReader(bytes.NewReader(b.body(b.ask("GET", dir+".arrow"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	keys := map[int64]bool{}
+	for i := range r.NumRecords() {
+		rec, err := r.RecordBatch(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range rec.Column(0).(*array.Int64).Int64Values() {
+			keys[k] = true
+		}
+	}
+	if len(keys) != 12_050 {
+		t.Errorf("the Arrow file has %d groups", len(keys))
 	}
 }
