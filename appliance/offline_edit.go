@@ -205,8 +205,8 @@ func (e *editor) states() map[string]checkpoint.NewState {
 	return out
 }
 
-// editRows is how many rows are looked at together.
-const editRows = 32 << 10
+// editRows is how many rows are looked at together: a row group of DuckDB.
+const editRows = 122_880
 
 // read gives the rows of a view by slot and key.
 func (e *editor) read(ctx context.Context, v *editedView) (array.RecordReader, error) {
@@ -367,55 +367,21 @@ type stored struct {
 func (s *stored) Columns() []sqltype.Field { return s.fields }
 
 func (s *stored) Scan(ctx context.Context, spec duckext.ScanSpec) (array.RecordReader, error) {
-	n := len(s.fields) - 2
-	req := state.ScanRequest{Columns: []int{}, FromSlot: spec.FromSlot, ToSlot: spec.ToSlot}
-	at := make([]int, len(spec.Columns)) // where the scan has each column
-	for _, c := range spec.Columns {
-		switch {
-		case c < n:
-			req.Columns = append(req.Columns, c)
-		case c == n:
-			req.Extra.Epoch = true
-		default:
-			req.Extra.Error = true
-		}
-	}
-	next := 0
-	for i, c := range spec.Columns {
-		if c < n {
-			at[i] = next
-			next++
-		}
-	}
-	for i, c := range spec.Columns {
-		switch {
-		case c == n:
-			at[i] = next
-		case c > n:
-			at[i] = next
-			if req.Extra.Epoch {
-				at[i]++
-			}
-		}
-	}
-	in, err := s.t.Scan(ctx, req)
+	in, err := s.t.Scan(ctx, state.ScanRequest{FromSlot: spec.FromSlot, ToSlot: spec.ToSlot, Extra: state.Extra{Epoch: true, Error: true}})
 	if err != nil {
 		return nil, err
 	}
-	if slices.IsSorted(at) {
-		return in, nil
-	}
-	return &reordered{RecordReader: in, at: at}, nil
+	return &picked{RecordReader: in, at: spec.Columns}, nil
 }
 
-// reordered passes batches on with their columns in another order.
-type reordered struct {
+// picked passes some columns of batches on, in any order.
+type picked struct {
 	array.RecordReader
 	at  []int
 	rec arrow.RecordBatch
 }
 
-func (r *reordered) Schema() *arrow.Schema {
+func (r *picked) Schema() *arrow.Schema {
 	fields := make([]arrow.Field, len(r.at))
 	for i, c := range r.at {
 		fields[i] = r.RecordReader.Schema().Field(c)
@@ -423,7 +389,7 @@ func (r *reordered) Schema() *arrow.Schema {
 	return arrow.NewSchema(fields, nil)
 }
 
-func (r *reordered) Next() bool {
+func (r *picked) Next() bool {
 	if !r.RecordReader.Next() {
 		return false
 	}
@@ -437,16 +403,16 @@ func (r *reordered) Next() bool {
 	return true
 }
 
-func (r *reordered) drop() {
+func (r *picked) drop() {
 	if r.rec != nil {
 		r.rec.Release()
 		r.rec = nil
 	}
 }
 
-func (r *reordered) Release()                       { r.drop(); r.RecordReader.Release() }
-func (r *reordered) RecordBatch() arrow.RecordBatch { return r.rec }
-func (r *reordered) Record() arrow.RecordBatch      { return r.rec }
+func (r *picked) Release()                       { r.drop(); r.RecordReader.Release() }
+func (r *picked) RecordBatch() arrow.RecordBatch { return r.rec }
+func (r *picked) Record() arrow.RecordBatch      { return r.rec }
 
 // oneRecord is a batch as a table.
 type oneRecord struct {
