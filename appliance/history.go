@@ -245,7 +245,9 @@ func historyKey(p *plan.View, given []duckext.KeyValue) (arrow.RecordBatch, erro
 // momentColumns describe the checkpoint of a row of a history.
 func momentColumns() []sqltype.Field {
 	return []sqltype.Field{
-		number("version"), number("epoch"), {Name: "created", Type: sqltype.Type{ID: sqltype.TimestampTZ}}, text("savepoint"),
+		number("version"), number("epoch"),
+		{Name: "created", Type: sqltype.Type{ID: sqltype.TimestampTZ}},
+		text("savepoint"),
 		{Name: "present", Type: sqltype.Type{ID: sqltype.Boolean}},
 	}
 }
