@@ -332,8 +332,10 @@ func TestRowGroupsAreBounded(t *testing.T) {
 	path := write(t, columns, rows, export.Options{})
 	got := table(t, c, fmt.Sprintf("SELECT DISTINCT row_group_num_rows, compression, path_in_schema, stats_min_value IS NOT NULL FROM parquet_metadata('%s') ORDER BY ALL", path))
 	want := [][]string{
-		{"54240", "ZSTD", "i", "true"}, {"54240", "ZSTD", "s", "true"},
-		{"122880", "ZSTD", "i", "true"}, {"122880", "ZSTD", "s", "true"},
+		{"54240", "ZSTD", "i", "true"},
+		{"54240", "ZSTD", "s", "true"},
+		{"122880", "ZSTD", "i", "true"},
+		{"122880", "ZSTD", "s", "true"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("row groups (-want +got):\n%s", d)

@@ -226,7 +226,7 @@ func TestSchemaEvolves(t *testing.T) {
 		{[]string{"a INTEGER", "s STRUCT(x VARCHAR[], y VARCHAR)", "m MAP(VARCHAR, DATE)"}, "column s is struct", ""},
 		{[]string{"a INTEGER", "m MAP(VARCHAR, DATE)"}, "column s of the table is not in the view any more", ""},
 		{[]string{"a INTEGER", "a INTEGER", "s STRUCT(x INTEGER[], y VARCHAR)", "m MAP(VARCHAR, DATE)"}, "two columns a", ""},
-		{[]string{"a SMALLINT", "s STRUCT(x INTEGER[], y VARCHAR)", "m MAP(VARCHAR, DATE)", "z TIMESTAMP_NS"}, "column z: Iceberg tables of version 2 have no type for TIMESTAMP_NS", ""},
+		{[]string{"a SMALLINT", "s STRUCT(x INTEGER[], y VARCHAR)", "m MAP(VARCHAR, DATE)", "z TIMESTAMP_NS"}, "column z: no type of Iceberg, version 2, is like TIMESTAMP_NS", ""},
 		// SMALLINT and INTEGER are one type of Iceberg.
 		{[]string{"a SMALLINT", "s STRUCT(x INTEGER[], y VARCHAR)", "m MAP(VARCHAR, DATE)"}, "", "a 1, s 2, s.x 3, s.x.element 5, s.y 4, m 6, m.key 7, m.value 8"},
 	} {

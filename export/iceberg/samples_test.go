@@ -78,7 +78,7 @@ func rowsOf(t testing.TB, columns []sqltype.Field, rows ...[]string) array.Recor
 			}
 		}
 		var err error
-		if cols[i], _, err = array.FromJSON(memory.DefaultAllocator, fields[i].Type, strings.NewReader("["+strings.Join(cells, ",")+"]"), array.WithUseNumber()); err != nil {
+		if cols[i], _, err = array.FromJSON(memory.DefaultAllocator, fields[i].Type, strings.NewReader("["+strings.Join(cells, ",")+"]")); err != nil {
 			t.Fatalf("%s: %v", c.Name, err)
 		}
 	}

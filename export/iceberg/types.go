@@ -82,7 +82,7 @@ func typeOf(t sqltype.Type) (typ, error) {
 		}
 		return nested("struct", names, types...)
 	}
-	return typ{}, fmt.Errorf("Iceberg tables of version 2 have no type for %s: cast it to TIMESTAMP or VARCHAR in the view", t)
+	return typ{}, fmt.Errorf("no type of Iceberg, version 2, is like %s: cast it to TIMESTAMP or VARCHAR in the view", t)
 }
 
 // physical is the SQL type whose file form the column of a table has, at the top
