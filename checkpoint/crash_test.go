@@ -223,6 +223,12 @@ func wholeAs(t *testing.T, fsys vfs.FS, want map[uint64]account) []uint64 {
 // TestRetainCrash does the same to Retain: every checkpoint that is still listed
 // is whole, and the newest ones are.
 func TestRetainCrash(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		t.Run(fmt.Sprintf("disk full=%v", full), func(t *testing.T) { testRetainCrash(t, full) })
+	}
+}
+
+func testRetainCrash(t *testing.T, full bool) {
 	r, f := rng(t), newFake()
 	f.add(r, revenue(), 30, 30, false)
 	for at, failing := 0, (&failAt{met: true}); failing.met; at++ {
@@ -238,7 +244,7 @@ func TestRetainCrash(t *testing.T) {
 		if err := root.Sync(); err != nil {
 			t.Fatal(err)
 		}
-		failing = &failAt{at: at}
+		failing = &failAt{at: at, full: full}
 		_, err = Retain(errorfs.Wrap(mem, failing), dir, 2)
 		if err != nil && !failing.met {
 			t.Fatal(err)
@@ -255,6 +261,41 @@ func TestRetainCrash(t *testing.T) {
 		if !failing.met && at < 10 {
 			t.Fatalf("only %d calls were failed", at)
 		}
+	}
+}
+
+// TestRemoveCrash does the same to Remove of the newest: it is whole or gone, and its
+// number is not given again once it is gone.
+func TestRemoveCrash(t *testing.T) {
+	r, f := rng(t), newFake()
+	f.add(r, revenue(), 30, 30, false)
+	gone := 0
+	for at, failing := 0, (&failAt{met: true}); failing.met; at++ {
+		mem := vfs.NewCrashableMem()
+		write(t, mem, f)
+		f.records++
+		write(t, mem, f)
+		root, err := mem.OpenDir("")
+		must(t, err)
+		must(t, root.Sync())
+		failing = &failAt{at: at}
+		err = Remove(errorfs.Wrap(mem, failing), dir, 2)
+		crashed := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(uint64(at), 6))})
+		for _, fsys := range []vfs.FS{mem, crashed} {
+			ids := whole(t, fsys)
+			if !slices.Equal(ids, []uint64{1}) && !slices.Equal(ids, []uint64{1, 2}) || err == nil && len(ids) != 1 {
+				t.Fatalf("call %d: checkpoints %v, %v", at, ids, err)
+			}
+			if len(ids) == 1 {
+				gone++
+			}
+			if m := write(t, fsys, f); m.Checkpoint != 3 {
+				t.Fatalf("call %d: number %d was given again", at, m.Checkpoint)
+			}
+		}
+	}
+	if gone < 4 {
+		t.Errorf("it was gone %d times", gone)
 	}
 }
 
