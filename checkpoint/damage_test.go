@@ -77,7 +77,7 @@ func testDamage(t *testing.T, fsys vfs.FS) {
 			}
 			flips, cuts := 2000, 100
 			if _, ok := fsys.(*vfs.MemFS); !ok {
-				flips, cuts = 80, 10 // what is wrong with bytes does not depend on where they are
+				flips, cuts = 20, 3 // what is wrong with bytes does not depend on where they are
 			}
 			for range flips {
 				b := append([]byte{}, good...)

@@ -70,6 +70,7 @@ func TestCrashInBucket(t *testing.T) {
 				continue // the same as cut
 			}
 			t.Run(fault.String()+" "+what, func(t *testing.T) {
+				t.Parallel()
 				written, n := 0, 1
 				for at := -1; at < n; at++ { // the first time all goes well
 					s := fakes3.Start(t)
@@ -113,10 +114,11 @@ func TestCrashInBucket(t *testing.T) {
 
 // TestRetainCrashInBucket does the same to Retain.
 func TestRetainCrashInBucket(t *testing.T) {
-	r, f := rng(t), newFake()
-	f.add(r, revenue(), 10, 10, false)
 	for _, fault := range []fakes3.Fault{fakes3.Cut, fakes3.Answer} {
 		t.Run(fault.String(), func(t *testing.T) {
+			t.Parallel()
+			f := newFake()
+			f.add(rng(t), revenue(), 10, 10, false)
 			failed := 0
 			for at, n := 0, 1; at < n; at++ {
 				s := fakes3.Start(t)
