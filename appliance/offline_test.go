@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 
 	"weir/appliance/devbroker"
@@ -513,16 +514,27 @@ func TestOfflineToolsOverDeltas(t *testing.T) {
 	produce(b, "orders", 0, list)
 	b.must(saleSQL("orders"))
 	b.caughtUp()
-	if _, err := b.run.store.Mark(t.Context()); err != nil {
-		t.Fatal(err)
+	dir := filepath.Join(b.dir, checkpointsDir)
+	take := func() { // as the appliance does, but of small views, too
+		t.Helper()
+		if _, err := b.run.store.Mark(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		sn, err := b.run.store.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sn.Close()
+		if _, err := checkpoint.Write(t.Context(), vfs.Default, dir, sn, finalizer{b.run.engine, b.run.guard}, checkpoint.Options{}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	b.query("CHECKPOINT")
+	take()
 	more := list[:10]
 	produce(b, "orders", 0, more)
 	b.caughtUp()
-	b.query("CHECKPOINT")
+	take()
 	b.stop()
-	dir := filepath.Join(b.dir, checkpointsDir)
 	if v, _ := manifestOf(t, dir, 2).View("by_city"); v.Whole() {
 		t.Fatal("the second checkpoint has no delta to test with")
 	}
