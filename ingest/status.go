@@ -47,9 +47,9 @@ func (s *SourceStatus) Lag() (lag int64, ok bool) {
 
 // current says whether what a reader knows of its topic holds now. A partition
 // whose leader alone does not answer is no more than a partition of which little is
-// known.
+// known. A reader that was closed stands still for a moment, for a change.
 func current(r kafka.Status) bool {
-	return r.State == kafka.StateReading &&
+	return errors.Is(r.Err, kafka.ErrClosed) || r.State == kafka.StateReading &&
 		(!unreachable(r.Err) || slices.ContainsFunc(r.Partitions, func(p kafka.PartitionStatus) bool { return p.Err == r.Err }))
 }
 
@@ -98,7 +98,7 @@ func (p *Pipeline) Status(src *state.Source) (s SourceStatus, ok bool) {
 	}
 	next := lane.stats.positions()
 	r := lane.reader.Status()
-	if s.Err == nil {
+	if s.Err == nil && !errors.Is(r.Err, kafka.ErrClosed) {
 		s.Err = r.Err
 	}
 	known := s.State == Running && current(r)

@@ -19,6 +19,7 @@ func TestCurrent(t *testing.T) {
 		"connecting":        {kafka.Status{State: kafka.StateConnecting}, false},
 		"waiting":           {kafka.Status{State: kafka.StateWaiting}, false},
 		"stopped":           {kafka.Status{State: kafka.StateStopped, Err: settling}, false},
+		"closed":            {kafka.Status{State: kafka.StateStopped, Err: kafka.ErrClosed}, true},
 		"no broker":         {kafka.Status{State: kafka.StateReading, Err: down}, false},
 		"no rights":         {kafka.Status{State: kafka.StateReading, Err: denied}, false},
 		"settling":          {kafka.Status{State: kafka.StateReading, Err: settling}, true},
