@@ -178,11 +178,18 @@ func (l *lease) history(r duckext.Ref) error {
 			return l.unviewed(r.Name, "", nil, r.Offset)
 		}
 	}
-	h, err := l.a.keeper.openHistory(r.Name, v, l.witness.readPast)
-	if err != nil {
-		return err
+	h := l.histories[strings.ToLower(r.Name)] // its files are opened once
+	if h == nil {
+		var err error
+		if h, err = l.a.keeper.openHistory(r.Name, v, l.witness.readPast); err != nil {
+			return err
+		}
+		l.closers = append(l.closers, h.close)
+		if l.histories == nil {
+			l.histories = map[string]*viewHistory{}
+		}
+		l.histories[strings.ToLower(r.Name)] = h
 	}
-	l.closers = append(l.closers, h.close)
 	keys, err := historyKey(h.plan, r.History.Key)
 	if err != nil {
 		return queryable.Errorf(queryable.BadRequest, "%w", err)

@@ -41,13 +41,14 @@ func (a *Appliance) Lease(ctx context.Context, refs []duckext.Ref) (duckext.Leas
 type scanner func(context.Context, duckext.ScanSpec) (array.RecordReader, error)
 
 type lease struct {
-	a       *Appliance
-	sn      *state.Snapshot
-	cat     *state.Catalog
-	views   []duckext.ViewDef
-	tables  map[string]scanner
-	closers []func() error // of files of checkpoints
-	witness *witness
+	a         *Appliance
+	sn        *state.Snapshot
+	cat       *state.Catalog
+	views     []duckext.ViewDef
+	tables    map[string]scanner
+	closers   []func() error          // of files of checkpoints
+	histories map[string]*viewHistory // by lower-case name
+	witness   *witness
 }
 
 func (l *lease) Epoch() uint64            { return l.sn.Epoch() }

@@ -21,9 +21,9 @@ import (
 )
 
 // AppendValue appends a value that a client names as a key, JSON or a bare text,
-// with the strictness of look-ups.
+// with the strictness of look-ups. Nested values are JSON.
 func AppendValue(b array.Builder, t sqltype.Type, text string, isJSON bool) error {
-	if isJSON {
+	if isJSON || t.Nested() {
 		return appendJSON(b, t, json.RawMessage(text))
 	}
 	return appendText(b, t, text)

@@ -3,6 +3,11 @@ package queryable
 import (
 	"context"
 	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"weir/state/sqltype"
 )
 
 var fakePast = Answer{Epoch: 4, Positions: []Position{{"orders", 0, 5}}, Past: []Past{{ID: 2, Epoch: 4}, {ID: 3, Epoch: 6, Savepoint: `be"fore`}}}
@@ -107,6 +112,50 @@ func TestHistory(t *testing.T) {
 	s.get("/api/v1/views/v/history?city=Paris").code(t, BadRequest, "whole key")
 	s.get("/api/v1/views/v/history?city=Paris&hour=2026-11-29T10:00:00&x=1").code(t, BadRequest, "no key column x")
 	s.get("/api/v1/views/w/history").code(t, NotFound, "w")
+}
+
+// Keys come from SQL as DuckDB prints them.
+func TestKeysAsDuckDBPrintsThem(t *testing.T) {
+	for _, c := range []struct{ typ, text, want string }{
+		{"TIMESTAMP WITH TIME ZONE", "2025-12-31 22:00:00.5+00", `"2025-12-31T22:00:00.5Z"`},
+		{"TIMESTAMP", "2025-12-31 22:00:00", `"2025-12-31T22:00:00"`},
+		{"TIMESTAMP_NS", "2025-12-31 22:00:00.123456789", `"2025-12-31T22:00:00.123456789"`},
+		{"DATE", "infinity", `"infinity"`},
+		{"TIME", "22:00:00.25", `"22:00:00.25"`},
+		{"UUID", "00112233-4455-6677-8899-aabbccddeeff", `"00112233-4455-6677-8899-aabbccddeeff"`},
+		{"HUGEINT", "-1", `"-1"`},
+		{"DOUBLE", "-inf", `"-Infinity"`},
+		{"DOUBLE", "nan", `"NaN"`},
+		{"DOUBLE", "1e+21", "1e+21"},
+		{"BOOLEAN", "true", "true"},
+		{"INTERVAL", "-1 days", `"-1 day"`},
+		{"DECIMAL(12,2)", "5", `"5.00"`},
+		{"INTEGER[]", "[1,null]", "[1,null]"},
+		{"BIGINT", "1.5", ""},
+		{"DECIMAL(12,2)", "1.005", ""},
+		{"DATE", "2026-01-31 00:00:01", ""},
+	} {
+		typ := sqltype.MustParse(c.typ)
+		b := array.NewBuilder(memory.DefaultAllocator, typ.Inside())
+		err := AppendValue(b, typ, c.text, false)
+		if c.want == "" {
+			if err == nil {
+				t.Errorf("%s as %s was taken", c.text, c.typ)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s as %s: %v", c.text, c.typ, err)
+			continue
+		}
+		show, err := jsonCell(typ, b.NewArray(), Form{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(show(nil, 0)); got != c.want {
+			t.Errorf("%s as %s: %s, want %s", c.text, c.typ, got, c.want)
+		}
+	}
 }
 
 func TestSavepointRoutes(t *testing.T) {
