@@ -62,7 +62,9 @@ func (e *exporter) ScanParquet(ctx context.Context, r queryable.ExportRequest) (
 		}
 		f, err := e.made(ctx, &queryable.File{}, l.key, write)
 		if err != nil {
-			e.remove(v.ID, l)
+			if ctx.Err() == nil { // others may still wait for it
+				e.remove(v.ID, l)
+			}
 			if errors.Is(err, errNotKept) {
 				continue
 			}
@@ -102,12 +104,16 @@ func (e *exporter) choose(v *state.View, r queryable.ExportRequest, fresh bool) 
 	if r.Epoch != nil && *r.Epoch != now {
 		return nil, false, e.gone(v, *r.Epoch)
 	}
-	if n := len(files); n > 0 && !fresh && r.Epoch == nil {
-		switch f := files[n-1]; {
-		case !f.whole:
+	for i, f := range slices.Backward(files) {
+		if fresh || r.Epoch != nil {
+			break
+		}
+		newest := i == len(files)-1
+		switch {
+		case !f.whole && newest && r.Begins:
 			return f, false, nil // it is younger than the request, or nearly
-		case f.from.Epoch < r.MinEpoch:
-		case !r.Begins || f.from.Epoch == now || time.Since(f.began) < exportFresh:
+		case !f.whole || f.from.Epoch < r.MinEpoch:
+		case !r.Begins || newest && (f.from.Epoch == now || time.Since(f.began) < exportFresh):
 			return f, true, nil
 		}
 	}
