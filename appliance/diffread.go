@@ -429,6 +429,7 @@ type walk struct {
 	point string
 
 	rec    arrow.RecordBatch // under way, nil before the first and after the last
+	ended  bool
 	at     int
 	keys   codec.Appender
 	values []codec.Appender
@@ -475,14 +476,15 @@ func (w *walk) release() {
 
 // peek says whether there is a group, and knows its key.
 func (w *walk) peek() (bool, error) {
-	if w.known {
-		return true, nil
+	if w.known || w.ended {
+		return w.known, nil
 	}
 	for w.rec == nil || w.at == int(w.rec.NumRows()) {
 		if err := w.leave(); err != nil {
 			return false, err
 		}
 		if !w.in.Next() {
+			w.ended = true
 			return false, w.in.Err()
 		}
 		if err := w.load(w.in.RecordBatch()); err != nil {
