@@ -22,7 +22,8 @@ import (
 // where there is one.
 type comparison struct {
 	prepare func(ctx context.Context, sql string, rel plan.Relation, out []sqltype.Field) (runner, error)
-	close   func()
+	close   func()            // ends it, and all statements with it
+	inserts map[string]runner // by table
 }
 
 // newComparison starts a process for it.
@@ -125,20 +126,39 @@ func (c *comparison) create(ctx context.Context, table string, cols []sqltype.Fi
 	return err
 }
 
-// insert appends a batch whose first columns are those of the table.
+// insert appends a batch whose first columns are those of the table. One that is
+// too large to go to another process goes in halves.
 func (c *comparison) insert(ctx context.Context, table string, cols []sqltype.Field, rec arrow.RecordBatch) error {
-	p, err := c.prepare(ctx, "INSERT INTO "+table+" SELECT * FROM __rows", plan.Relation{Name: "__rows", Columns: cols}, countColumn())
-	if err != nil {
-		return err
+	p := c.inserts[table]
+	if p == nil {
+		var err error
+		if p, err = c.prepare(ctx, "INSERT INTO "+table+" SELECT * FROM __rows", plan.Relation{Name: "__rows", Columns: cols}, countColumn()); err != nil {
+			return err
+		}
+		if c.inserts == nil {
+			c.inserts = map[string]runner{}
+		}
+		c.inserts[table] = p
 	}
-	defer p.Close()
 	part := array.NewRecordBatch(arrow.NewSchema(rec.Schema().Fields()[:len(cols)], nil), rec.Columns()[:len(cols)], rec.NumRows())
 	defer part.Release()
 	out, err := p.Run(ctx, part)
 	if err == nil {
 		out.Release()
+		return nil
 	}
-	return err
+	if _, large := errors.AsType[*duckext.EvalError](err); !large || part.NumRows() < 2 {
+		return err
+	}
+	for _, half := range [][2]int64{{0, part.NumRows() / 2}, {part.NumRows() / 2, part.NumRows()}} {
+		rows := part.NewSlice(half[0], half[1])
+		err := c.insert(ctx, table, cols, rows)
+		rows.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // expected runs the user's own SELECT over the records, in their order. The
