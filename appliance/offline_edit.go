@@ -259,14 +259,13 @@ func (e *editor) sort(ctx context.Context, v *editedView) error {
 	if err := e.s.Exec("CREATE TABLE " + places + " (id BIGINT, place BLOB)"); err != nil {
 		return err
 	}
-	list := "rowid::BIGINT AS id"
-	n := len(v.view.Plan.Keys)
-	for _, f := range v.fields[:n] {
-		list += ", " + quoted(f.Name)
+	list := []string{"rowid::BIGINT AS id"}
+	for _, f := range v.fields[:len(v.view.Plan.Keys)] {
+		list = append(list, quoted(f.Name))
 	}
 	piece := e.name("piece")
 	for from := int64(0); from < end; from += editRows {
-		rec, err := e.s.Query(ctx, fmt.Sprintf("SELECT %s FROM %s WHERE rowid >= %d AND rowid < %d", list, v.table, from, from+editRows))
+		rec, err := e.s.Query(ctx, fmt.Sprintf("SELECT %s FROM %s WHERE rowid >= %d AND rowid < %d", strings.Join(list, ", "), v.table, from, from+editRows))
 		if err != nil {
 			return err
 		}

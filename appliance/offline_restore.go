@@ -57,7 +57,8 @@ func (a *Appliance) openState(ctx context.Context, o state.Options) (*state.Stor
 // damagedState says whether an error of opening means that the files are not what
 // was written, rather than that they cannot be read now.
 func damagedState(err error) bool {
-	return pebble.IsCorruptionError(err) || errors.Is(err, codec.ErrCorrupt) || errors.Is(err, pebble.ErrDBDoesNotExist) ||
+	// Pebble has no error of its own for a file that was cut.
+	return strings.Contains(err.Error(), "object size mismatch") || pebble.IsCorruptionError(err) || errors.Is(err, codec.ErrCorrupt) || errors.Is(err, pebble.ErrDBDoesNotExist) ||
 		errors.Is(err, fs.ErrNotExist)
 }
 
@@ -109,7 +110,7 @@ func (r *recovery) damaged(ctx context.Context, cause error) error {
 	if err != nil {
 		return fmt.Errorf("the state is damaged (%w), and cannot be restored: %w", cause, err)
 	}
-	aside := r.dir + ".damaged-" + time.Now().UTC().Format("20060102T150405")
+	aside := r.dir + ".damaged-" + time.Now().UTC().Format("20060102T150405.000000")
 	if err := os.Rename(r.dir, aside); err != nil {
 		return fmt.Errorf("put the damaged state aside: %w", err)
 	}

@@ -174,9 +174,37 @@ func TestRestoreOfADamagedState(t *testing.T) {
 	b.caughtUp()
 	b.verified("by_city")
 	b.stop()
-	aside, err := filepath.Glob(filepath.Join(b.dir, stateDir+".damaged-*", "db"))
-	if err != nil || len(aside) != 1 {
-		t.Errorf("the damaged state was not kept: %v %v", aside, err)
+	aside := func() int {
+		t.Helper()
+		dirs, err := filepath.Glob(filepath.Join(b.dir, stateDir+".damaged-*", "db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(dirs)
+	}
+	if aside() != 1 {
+		t.Errorf("%d damaged states were kept", aside())
+	}
+
+	// A table of Pebble that is gone, or cut.
+	for i, damage := range []func(string) error{os.Remove, func(path string) error { return os.Truncate(path, 100) }} {
+		tables, err := filepath.Glob(filepath.Join(db, "*.sst"))
+		if err != nil || len(tables) == 0 {
+			t.Fatal(tables, err)
+		}
+		if err := damage(tables[0]); err != nil {
+			t.Fatal(err)
+		}
+		b.restoring("", "")
+		b.refused("the state is damaged", sql)
+		b.restoring("1", "")
+		b.must(sql)
+		b.caughtUp()
+		b.verified("by_city")
+		b.stop()
+		if aside() != 2+i {
+			t.Errorf("%d damaged states were kept", aside())
+		}
 	}
 
 	// Without a checkpoint there is nothing to offer.

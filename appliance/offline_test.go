@@ -288,6 +288,39 @@ func TestTransformRefusesByName(t *testing.T) {
 	weirs(t, "checkpoint", "transform", dir, "--name", "x", "--into", t.TempDir(), "--sql", "DELETE FROM by_city WHERE city = 'Paris'")
 }
 
+// An appliance goes on from a transform: what it counts comes on top, and VERIFY
+// VIEW knows that the groups are not what the topic makes.
+func TestTransformIsResumed(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.topic("orders", 1)
+	list := sales(newRand(14), 300)
+	produce(b, "orders", 0, list)
+	sql := saleSQL("orders")
+	dir := takenOf(b, sql)
+	weirs(t, "checkpoint", "transform", dir, "--name", "fewer", "--sql", "DELETE FROM by_city WHERE city IS NULL OR city < 'city 2'")
+	kept := slices.DeleteFunc(slices.Clone(list), func(s sale) bool { return s.city < "city 2" })
+	b.dir = filepath.Join(t.TempDir(), "new")
+	weirs(t, "restore", "--from", dir+"@fewer", "--data", b.dir)
+	more := sales(newRand(15), 300)
+	produce(b, "orders", 0, more)
+	b.must(sql)
+	b.caughtUp()
+	b.verified("total")
+	if _, err := b.run.client.Query(t.Context(), "VERIFY VIEW by_city"); err == nil || !strings.Contains(err.Error(), "its groups were edited") {
+		t.Errorf("VERIFY VIEW of an edited view: %v", err)
+	}
+	b.query("CHECKPOINT")
+	again := sales(newRand(16), 100)
+	produce(b, "orders", 0, again)
+	b.caughtUp()
+	b.verified("by_city")
+	b.query("CREATE SAVEPOINT 'end'")
+	b.stop()
+	sameRows(t, "by_city", asked(t, b.dir+"@end", "FROM by_city"), batch(t, slices.Concat(kept, more, again), byCity))
+	sameRows(t, "total", asked(t, b.dir+"@end", "FROM total"), batch(t, slices.Concat(list, more, again), total))
+}
+
 // Two appliances that have read a topic each, merged, are DuckDB over the union.
 func TestMergeIsTheUnionOfRecords(t *testing.T) {
 	t.Parallel()

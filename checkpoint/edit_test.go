@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -311,9 +312,7 @@ func TestMergeAndDiffAreWhatAMapSays(t *testing.T) {
 
 	var want checkpoint.DiffCount
 	after := map[string]group{}
-	for c, g := range last {
-		after[c] = g
-	}
+	maps.Copy(after, last)
 	var more []order
 	for range 500 {
 		o := order{fmt.Sprint("city ", r.IntN(40_000)), r.Int64N(2000) - 1000}
