@@ -1,4 +1,4 @@
-"""Opens checkpoints with pyarrow, Polars and DuckDB and compares every value.
+"""Opens checkpoints with pyarrow, Polars, pandas and DuckDB and compares every value.
 
 usage: test_open.py DIR...
 
@@ -16,6 +16,7 @@ import sys
 import uuid
 
 import duckdb
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -114,6 +115,9 @@ def check_file(path, view, columns):
     compare("polars", view, pl.read_ipc(path).to_arrow())
     compare("polars scan", view, pl.scan_ipc(path).collect().to_arrow())
 
+    frame = pd.read_feather(path, dtype_backend="pyarrow")
+    compare("pandas", view, pa.table([pa.chunked_array(pa.array(frame[c])) for c in frame.columns], list(frame.columns)))
+
     db = duckdb.connect(config={"threads": 1})
     db.execute("SET TimeZone = 'UTC'")
     db.register("view", dataset)
@@ -146,6 +150,12 @@ def check_parts(root, v, view):
                 rows[key] = [row[c] for c in view["columns"]]
     want = sorted(zip(*(view["values"][c] for c in view["columns"])), key=json.dumps)
     assert sorted(map(tuple, rows.values()), key=json.dumps) == want
+
+    # Polars, as docs/notebook.md says it
+    frame = pl.concat([pl.read_ipc(p).with_columns(part=pl.lit(i)) for i, p in enumerate(paths)], how="diagonal")
+    frame = frame.sort("part").unique(keys, keep="last").filter(~pl.col("__deleted").fill_null(False)).select(view["columns"]).to_arrow()
+    got = zip(*([canon(s, t) for s in frame.column(c)] for c, t in zip(view["columns"], view["types"])))
+    assert sorted(got, key=json.dumps) == want
 
     # DuckDB, as docs/format.md says it
     db = duckdb.connect(config={"threads": 1})
