@@ -5,6 +5,7 @@ package appliance
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -514,4 +516,100 @@ CREATE MATERIALIZED VIEW big AS SELECT k, count(*) AS n, min([id]) AS ids FROM t
 	if len(keys) != 12_050 {
 		t.Errorf("the Arrow file has %d groups", len(keys))
 	}
+}
+
+// TestBeyond38Digits has a value that neither Arrow files nor Parquet carry: it
+// is an error, or a group in error, and never another number.
+func TestBeyond38Digits(t *testing.T) {
+	b := newBed(t)
+	b.topic("t", 1)
+	b.must(`CREATE SOURCE t (k VARCHAR, u UHUGEINT) WITH (connector = 'kafka', topic = 't', format = 'json');
+CREATE MATERIALIZED VIEW v AS SELECT k, max(u) AS u FROM t GROUP BY k;`)
+	b.send(&devbroker.Record{Topic: "t", Value: []byte(`{"k":"fits","u":99999999999999999999999999999999999999}`)},
+		&devbroker.Record{Topic: "t", Value: []byte(`{"k":"beyond","u":340282366920938463463374607431768211455}`)})
+	b.caughtUp()
+	res := b.ask("GET", "/api/v1/views/v/scan.parquet")
+	if got := string(b.body(res)); res.StatusCode != 400 || !strings.Contains(got, "column u") || !strings.Contains(got, "cast it to VARCHAR") {
+		t.Errorf("live: %d %s", res.StatusCode, got)
+	}
+	path, _ := b.download(fmt.Sprintf("/api/v1/checkpoints/%d/v.parquet", b.checkpoint()))
+	got := cellsOf(t, "SELECT k, u::VARCHAR, __error_at, (__error IS NOT NULL)::VARCHAR, (__exact IS NOT NULL)::VARCHAR FROM '"+path+"' ORDER BY k")
+	if want := `"beyond" | null | "file" | "true" | "true"` + "\n" + `"fits" | "99999999999999999999999999999999999999" | null | "false" | "false"` + "\n"; got != want {
+		t.Errorf("checkpoint: %s", got)
+	}
+}
+
+// TestManyReadersOfOneView has readers of ranges begin at any time while the view
+// goes on. Each holds to the file that it began with, and reads all of it or
+// learns that it has gone.
+func TestManyReadersOfOneView(t *testing.T) {
+	b := exportBed(t)
+	const path = "/api/v1/views/gr%C3%B6%C3%9Fe/scan.parquet"
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			for done := false; ; {
+				select {
+				case <-stop:
+					if done {
+						return
+					}
+				default:
+				}
+				epoch := b.run.store.Epoch()
+				res, err := http.Head("http://" + b.run.addr + path + "?min_epoch=" + strconv.FormatUint(epoch, 10))
+				if err != nil || res.StatusCode != 200 {
+					t.Errorf("HEAD: %v, %v", res, err)
+					return
+				}
+				etag, size := res.Header.Get("ETag"), res.ContentLength
+				if got, err := strconv.ParseUint(res.Header.Get("Weir-Epoch"), 10, 64); err != nil || got < epoch {
+					t.Errorf("epoch %d is not %d", got, epoch)
+				}
+				var whole []byte
+				for at := int64(0); at < size; at += size/5 + 1 {
+					req, err := http.NewRequest("GET", "http://"+b.run.addr+path, nil)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", at, at+size/5))
+					req.Header.Set("If-Match", etag)
+					res, err := http.DefaultClient.Do(req)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					part, err := io.ReadAll(res.Body)
+					if err := errors.Join(err, res.Body.Close()); err != nil {
+						t.Error(err)
+						return
+					}
+					if res.StatusCode == 412 { // four younger ones were made
+						whole = nil
+						break
+					}
+					if res.StatusCode != 206 {
+						t.Errorf("%d %s", res.StatusCode, part)
+						return
+					}
+					whole = append(whole, part...)
+				}
+				if whole == nil {
+					continue
+				}
+				if sum := sha256.Sum256(whole); etag != fmt.Sprintf(`"%x"`, sum[:16]) {
+					t.Error("a reader has parts of two files")
+					return
+				}
+				done = true
+			}
+		})
+	}
+	for i := range 15 {
+		b.sendExport(500+20*i, 520+20*i)
+	}
+	close(stop)
+	wg.Wait() // each has read a whole file at least once
 }
