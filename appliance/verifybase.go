@@ -68,7 +68,9 @@ func baseOf(m *checkpoint.Manifest, sn *state.Snapshot, v *state.View) ([]state.
 	if !ok || state.ViewID(cv.ID) != v.ID || cv.CreatedEpoch != v.CreatedEpoch || cv.Fingerprint != v.Plan.Fingerprint || cv.Edited != v.Edited || m.Epoch > sn.Epoch() || cv.Errors > 0 {
 		return nil, false
 	}
-	if !slices.EqualFunc(cv.First, v.First, func(a checkpoint.Position, b state.Position) bool { return a.Partition == b.Partition && a.Next == b.Next }) {
+	if !slices.EqualFunc(cv.First, v.First, func(a checkpoint.Position, b state.Position) bool {
+		return a.Partition == b.Partition && a.Next == b.Next
+	}) {
 		return nil, false // of another life, in a directory that both use
 	}
 	from, err := cv.StatePositions()
