@@ -139,7 +139,7 @@ function Changes({ found, sort, history }: { found: Found; sort(order: string): 
           <thead>
             <tr>
               <th scope="col">Change</th>
-              {keys.map((k, i) => <th key={i} scope="col">{visible(k.name)}</th>)}
+              {keys.map((k, i) => <th key={i} scope="col" class={i === 0 ? 'stays' : ''}>{visible(k.name)}</th>)}
               {shape.changes.map((c) => <th key={c.before} scope="col" class={c.delta === undefined ? '' : 'num'}>{visible(c.name)}</th>)}
               <th scope="col"><span class="off-screen">Actions</span></th>
             </tr>
@@ -173,7 +173,7 @@ function Kind({ change }: { change: string }) {
 
 function Cell({ value, type, head }: { value: Json; type: string; head: boolean }) {
   const { text, look } = show(value, type)
-  return head ? <th scope="row" class={`wrap ${look}`}>{text}</th> : <td class={`wrap ${look}`}>{text}</td>
+  return head ? <th scope="row" class={`wrap stays ${look}`}>{text}</th> : <td class={`wrap ${look}`}>{text}</td>
 }
 
 // Pair is a result before and after. What did not change is shown once.
