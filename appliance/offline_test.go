@@ -20,6 +20,7 @@ import (
 
 	"weir/appliance/devbroker"
 	"weir/checkpoint"
+	"weir/checkpoint/objectstore/fakes3"
 	"weir/duckext"
 )
 
@@ -588,4 +589,45 @@ func TestOfflineToolsOverDeltas(t *testing.T) {
 	}
 	sameRows(t, "compacted", asked(t, dir+"@2", "FROM by_city"), batch(t, all, byCity))
 	refusedWith(t, "a bundle is not written to", "checkpoint", "compact", file)
+}
+
+// The same verbs over checkpoints that are in object storage.
+func TestOfflineToolsOverObjectStorage(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", fakes3.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", fakes3.SecretKey)
+	place := fakes3.Start(t).Location("team/weir")
+	b := newBed(t)
+	b.config = func(c *config) { c.Checkpoints = place }
+	b.topic("orders", 1)
+	list := sales(newRand(17), 200)
+	produce(b, "orders", 0, list)
+	sql := saleSQL("orders")
+	takenOf(b, sql)
+	sameRows(t, "query", asked(t, place, "FROM by_city"), batch(t, list, byCity))
+	weirs(t, "checkpoint", "transform", place+"@1", "--name", "x", "--sql", "DELETE FROM by_city WHERE city = 'city 3'")
+	sameRows(t, "transform", asked(t, place+"@x", "FROM by_city"), batch(t, slices.DeleteFunc(slices.Clone(list), func(s sale) bool { return s.city == "city 3" }), byCity))
+	if out := weirs(t, "checkpoint", "ls", "--json", place); strings.Count(out, "\n") != 2 {
+		t.Errorf("ls: %s", out)
+	}
+	if out := weirs(t, "checkpoint", "verify", place); strings.Count(out, ": whole, 2 views") != 2 {
+		t.Errorf("verify: %s", out)
+	}
+	if code, out, errs := weir("checkpoint", "diff", "--summary", place+"@1", place+"@x"); code != exitDiffers || !strings.Contains(out, "view by_city: 0 added, 1 removed") {
+		t.Errorf("diff: %d %s%s", code, out, errs)
+	}
+	file := filepath.Join(t.TempDir(), "x.weir")
+	weirs(t, "bundle", "--from", place+"@1", "-o", file)
+	sameRows(t, "bundle", asked(t, file, "FROM total"), batch(t, list, total))
+	refusedWith(t, `there is no savepoint "y"`, "checkpoint", "show", place+"@y")
+
+	// A machine that has nothing but the place.
+	b.dir = t.TempDir()
+	b.refused("holds checkpoints: start with --restore newest", sql)
+	b.config = func(c *config) { c.Checkpoints, c.Restore = place, "1" }
+	b.must(sql)
+	b.caughtUp()
+	b.verified("by_city")
+	b.stop()
+	data := filepath.Join(t.TempDir(), "new")
+	weirs(t, "restore", "--from", place+"@1", "--data", data)
 }
