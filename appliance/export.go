@@ -107,6 +107,9 @@ func (e *exporter) made(ctx context.Context, out *queryable.File, key string, wr
 	if errors.Is(err, export.ErrTooLarge) {
 		return nil, queryable.Errorf(queryable.TooLarge, "%w: read scan.arrow, or the .arrow file of a checkpoint", err)
 	}
+	if errors.Is(err, export.ErrDropped) {
+		return nil, queryable.Errorf(queryable.Unavailable, "%w; ask again", err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -29,8 +29,8 @@ const (
 // ErrTooLarge is the error of a file that does not fit into its cache.
 var ErrTooLarge = errors.New("larger than the cache of exported files")
 
-// errDropped is for who waited for a file that was dropped meanwhile.
-var errDropped = fmt.Errorf("the exported file was dropped: %w", os.ErrNotExist)
+// ErrDropped is for who waited for a file that was dropped meanwhile.
+var ErrDropped = errors.New("the exported file was dropped while it was made")
 
 // A Cache keeps files that are made on demand and read by many, in a directory
 // of its own. It is emptied when it is opened: what a crash left there is never
@@ -173,7 +173,7 @@ func (c *Cache) Drop(match func(key string) bool) {
 // open gives one more hold on a file. c.mu must be held.
 func (c *Cache) open(m *made) (*File, error) {
 	if m.refs == 0 {
-		return nil, errDropped
+		return nil, ErrDropped
 	}
 	m.refs++
 	m.used = time.Now()
@@ -215,7 +215,7 @@ func (c *Cache) make(ctx context.Context, m *made, write func(context.Context, i
 	defer close(m.done)
 	if err == nil && m.refs == 0 { // dropped while it was made
 		remove(f)
-		err = errDropped
+		err = ErrDropped
 	}
 	if err != nil {
 		m.err = err
@@ -324,7 +324,10 @@ func (f *File) load(block int64) error {
 		return fmt.Errorf("read exported file: %w", err)
 	}
 	if checksum(f.block) != f.made.sums[block] {
-		return fmt.Errorf("exported file %s was changed on disk: remove it, or start Weir again", f.made.file.Name())
+		f.cache.mu.Lock()
+		defer f.cache.mu.Unlock()
+		f.cache.forget(f.made) // the next who asks has it made anew
+		return fmt.Errorf("exported file %s was changed on disk; ask for it again", finalName(f.made.file.Name()))
 	}
 	f.at = block
 	return nil

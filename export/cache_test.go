@@ -253,6 +253,11 @@ func TestCacheTrustsNoDisk(t *testing.T) {
 	if _, err := f.ReadAt(p, 190_000); err == nil || !strings.Contains(err.Error(), "changed on disk") {
 		t.Errorf("a changed block: %v", err)
 	}
+	again := get(t, c, "k", text(200_000, "k"))
+	defer again.Close()
+	if !bytes.Equal(content(t, again), text(200_000, "k")) {
+		t.Error("it was not made anew")
+	}
 }
 
 // TestETagIsThatOfTheBytes holds what If-Range and If-Match need.

@@ -49,7 +49,7 @@ type Options struct {
 // metadata weir.columns has the SQL types in JSON.
 //
 // Memory is bounded by one row group and one batch. The reader stays the
-// caller's. After an error w holds the beginning of no file.
+// caller's. After an error what w was given is no file.
 func Parquet(ctx context.Context, w io.Writer, columns []sqltype.Field, rows array.RecordReader, o Options) (n int64, err error) {
 	schema, err := parquetSchema(columns, rows.Schema(), o)
 	if err != nil {

@@ -16,8 +16,8 @@
 //     not get there is removed by the next.
 //   - Ids of columns stay. A column may be added; one that has gone or has another
 //     type is refused by name, and nothing is written.
-//   - Only files that begin with weir- are ever removed, and only when no snapshot
-//     that is kept names them.
+//   - Only files with names as above are ever removed, and only when no snapshot
+//     that is kept is theirs.
 //
 // Data files have no statistics in the manifest; those of Parquet are there.
 //

@@ -293,14 +293,7 @@ func listName(id int64) string     { return fmt.Sprintf("%s%d-list.avro", ours, 
 // that did not end, and what is kept no longer. The lock must be held, and m be
 // what stands on the disk.
 func sweep(fsys vfs.FS, dir string, m *metadata) error {
-	known := map[string]bool{lockName: true}
-	for _, s := range m.Snapshots {
-		known[dataName(s.ID)], known[manifestName(s.ID)], known[listName(s.ID)] = true, true, true
-	}
-	for _, l := range m.MetadataLog {
-		known[fsys.PathBase(l.File)] = true
-	}
-	oldest := 0
+	oldest := 0 // version that is kept
 	if n := len(m.MetadataLog); n == keptOldLog {
 		oldest = versionOf(fsys.PathBase(m.MetadataLog[0].File))
 	}
@@ -310,11 +303,11 @@ func sweep(fsys vfs.FS, dir string, m *metadata) error {
 			return fmt.Errorf("list table: %w", err)
 		}
 		for _, name := range names {
-			mine := strings.HasPrefix(name, ours) || strings.HasPrefix(name, atomicfile.TempPrefix)
-			if v := versionOf(name); v > 0 && v < oldest {
-				mine = true
-			}
-			if !mine || known[name] {
+			version := versionOf(name)
+			id, mine := snapshotOf(name)
+			switch {
+			case mine && m.snapshot(id) == nil, version > 0 && version < oldest, unfinished(name):
+			default:
 				continue
 			}
 			if err := fsys.Remove(fsys.PathJoin(dir, d, name)); err != nil {
@@ -323,6 +316,25 @@ func sweep(fsys vfs.FS, dir string, m *metadata) error {
 		}
 	}
 	return nil
+}
+
+// snapshotOf says whether a name is one that we give to files of a snapshot, and
+// of which.
+func snapshotOf(name string) (int64, bool) {
+	rest, ok := strings.CutPrefix(name, ours)
+	for _, end := range []string{".parquet", "-manifest.avro", "-list.avro"} {
+		if digits, found := strings.CutSuffix(rest, end); ok && found {
+			id, err := strconv.ParseInt(digits, 10, 64)
+			return id, err == nil
+		}
+	}
+	return 0, false
+}
+
+// unfinished says whether a name is one under which we write metadata.
+func unfinished(name string) bool {
+	rest, ok := strings.CutPrefix(name, atomicfile.TempPrefix)
+	return ok && (rest == hintName || versionOf(rest) > 0)
 }
 
 // uuid is a random one.

@@ -282,6 +282,22 @@ func TestForeignTablesAreRefused(t *testing.T) {
 	}
 }
 
+// TestTableOfACatalogueIsRefused has metadata as catalogues name it.
+func TestTableOfACatalogueIsRefused(t *testing.T) {
+	for _, name := range []string{"00000-3f1c.metadata.json", "v1.gz.metadata.json"} {
+		mem := vfs.NewMem()
+		if err := mem.MkdirAll("/t/metadata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeFile(mem, "/t/metadata/"+name, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := put(t, mem, Options{}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestOthersFilesStay has files in the table's directories that are not Weir's.
 func TestOthersFilesStay(t *testing.T) {
 	mem := vfs.NewMem()
@@ -289,13 +305,13 @@ func TestOthersFilesStay(t *testing.T) {
 		if _, err := put(t, mem, Options{Keep: 1}, []string{`"a"`, strconv.Itoa(i)}); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"/t/data/part-0.parquet", "/t/metadata/snap-1.avro", "/t/metadata/stats.puffin"} {
+		for _, name := range []string{"/t/data/part-0.parquet", "/t/data/weir-mine.parquet", "/t/metadata/snap-1.avro", "/t/metadata/stats.puffin"} {
 			if err := writeFile(mem, name, []byte("x")); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if n := list(t, mem, "/t/data"); len(n) != 2 || n[0] != "part-0.parquet" {
+	if n := list(t, mem, "/t/data"); len(n) != 3 || n[0] != "part-0.parquet" || n[2] != "weir-mine.parquet" {
 		t.Error(n)
 	}
 	if n := list(t, mem, "/t/metadata"); len(n) != 9 { // three of others, three versions, the hint, the lock, the newest list and manifest

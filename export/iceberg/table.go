@@ -80,6 +80,8 @@ type ref struct {
 	Type string `json:"type"` // branch
 }
 
+const hintName = "version-hint.text"
+
 // viewProperty names the view whose table it is. A table without it is not ours.
 const viewProperty = "weir.view"
 
@@ -90,7 +92,11 @@ func load(fsys vfs.FS, dir string) (m *metadata, version int, err error) {
 		return nil, 0, fmt.Errorf("list table: %w", err)
 	}
 	for _, name := range names {
-		version = max(version, versionOf(name))
+		v := versionOf(name)
+		if v == 0 && strings.HasSuffix(name, ".metadata.json") && !strings.HasPrefix(name, atomicfile.TempPrefix) {
+			return nil, 0, fmt.Errorf("the table in %s was not written by Weir (it has %s): export to another directory", dir, name)
+		}
+		version = max(version, v)
 	}
 	if version == 0 {
 		return nil, 0, nil
@@ -145,7 +151,7 @@ func (m *metadata) publish(fsys vfs.FS, dir string, version int) error {
 
 // hint tells readers who go by it which version is the newest.
 func hint(fsys vfs.FS, dir string, version int) error {
-	return writeFile(fsys, fsys.PathJoin(dir, "metadata", "version-hint.text"), []byte(strconv.Itoa(version)))
+	return writeFile(fsys, fsys.PathJoin(dir, "metadata", hintName), []byte(strconv.Itoa(version)))
 }
 
 func writeFile(fsys vfs.FS, path string, text []byte) error {
