@@ -1,6 +1,7 @@
 package state
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"weir/state/agg"
 	"weir/state/plan"
 )
 
@@ -184,5 +186,42 @@ func TestCompareFindsEveryDifference(t *testing.T) {
 		}
 		ra.Release()
 		rb.Release()
+	}
+}
+
+// Keys that DuckDB takes for one are one, and come out in their one spelling.
+func TestRegroupKnowsOneSpelling(t *testing.T) {
+	p := plan.View{Name: "by_x", Source: "orders", Keys: []plan.Key{key("x", "DOUBLE"), key("i", "INTERVAL")}, Accs: []plan.Accumulator{acc("__count", agg.Add, "BIGINT")}}
+	rows := func(xs []float64, is []arrow.MonthDayNanoInterval) array.RecordReader {
+		var fields []arrow.Field
+		for _, c := range p.StateColumns() {
+			fields = append(fields, c.Type.InsideField(c.Name))
+		}
+		b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema(fields, nil))
+		for i := range xs {
+			b.Field(0).(*array.Float64Builder).Append(xs[i])
+			b.Field(1).(*array.MonthDayNanoIntervalBuilder).Append(is[i])
+			b.Field(2).(*array.Int64Builder).Append(1)
+		}
+		rec := b.NewRecordBatch()
+		rd, err := array.NewRecordReader(rec.Schema(), []arrow.RecordBatch{rec})
+		do(t, err)
+		return rd
+	}
+	month, days := arrow.MonthDayNanoInterval{Months: 1}, arrow.MonthDayNanoInterval{Days: 30}
+	minus := math.Copysign(0, -1)
+	if _, err := drained(p, t, rows([]float64{0, minus}, []arrow.MonthDayNanoInterval{month, days})); err == nil || !strings.Contains(err.Error(), "two rows have the key") {
+		t.Errorf("-0.0, 30 days beside 0.0, 1 month: %v", err)
+	}
+	r, err := Regroup(t.Context(), &p, nil, rows([]float64{minus}, []arrow.MonthDayNanoInterval{days}), rows([]float64{0}, []arrow.MonthDayNanoInterval{month}))
+	do(t, err)
+	defer r.Release()
+	if !r.Next() || r.RecordBatch().NumRows() != 1 {
+		t.Fatal("two spellings in two readers did not become one group", r.Err())
+	}
+	rec := r.RecordBatch()
+	x, i := rec.Column(0).(*array.Float64).Value(0), rec.Column(1).(*array.MonthDayNanoInterval).Value(0)
+	if math.Signbit(x) || x != 0 || i != month || rec.Column(2).(*array.Int64).Value(0) != 2 {
+		t.Errorf("%v %v %v", x, i, rec.Column(2))
 	}
 }
