@@ -123,14 +123,19 @@ func (k *keeper) run(ctx context.Context) error {
 			continue
 		}
 		last = time.Now()
-		m, err := k.take(ctx, "", 1)
-		if err == nil && m.CompactDue() {
-			err = k.compact(ctx, m.Checkpoint)
-		}
-		if err != nil && ctx.Err() == nil {
+		if err := k.automatic(ctx); err != nil && ctx.Err() == nil {
 			k.log.Error("checkpoint failed; the next one is tried as usual", "error", err)
 		}
 	}
+}
+
+// automatic takes a checkpoint, and makes it whole when it has many deltas.
+func (k *keeper) automatic(ctx context.Context) error {
+	m, err := k.take(ctx, "", 1)
+	if err == nil && m.CompactDue() {
+		err = k.compact(ctx, m.Checkpoint)
+	}
+	return err
 }
 
 // due says whether it is time for a checkpoint, the last one having begun then.

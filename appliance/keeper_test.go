@@ -151,4 +151,12 @@ CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM o GROUP BY k;`)
 	due(false, 2*time.Hour, "nothing happened since the last")
 	send(4)
 	due(false, time.Minute, "fewer records since the last")
+
+	if err := k.automatic(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if ms := k.list(); len(ms) != 2 || ms[1].Epoch != k.store.Epoch() {
+		t.Errorf("%d checkpoints", len(ms))
+	}
+	due(false, 2*time.Hour, "nothing happened since that")
 }

@@ -371,8 +371,12 @@ func TestDeltaIsSmall(t *testing.T) {
 	for range 40 {
 		c.fold(1)
 		m := c.write(c.snapshot(), Options{})
-		if n := len(m.Views[0].Parts); n > maxDeltas+1 {
+		n := len(m.Views[0].Parts)
+		if n > maxDeltas+1 {
 			t.Fatalf("%d parts", n)
+		}
+		if m.CompactDue() != (n > compactDeltas) {
+			t.Fatalf("%d parts: a compaction is due: %v", n, m.CompactDue())
 		}
 	}
 }
