@@ -112,7 +112,7 @@ func (p pastView) close() error {
 
 // openPast opens a view as it was at a point: see queryable.LookupRequest.At.
 func (b backend) openPast(view, at string) (p pastView, err error) {
-	n, err := b.keeper.find(at)
+	n, err := b.keeper.at(at)
 	if err != nil {
 		return p, err
 	}

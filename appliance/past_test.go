@@ -408,6 +408,9 @@ func TestPastByTime(t *testing.T) {
 			t.Errorf("look-up: %d %s %v", code, body, err)
 		}
 	}
+	if err := (backend{b.run.Appliance}).DropSavepoint(t.Context(), ms[1].Created.Format(time.RFC3339Nano)); err == nil || queryable.AsError(err).Code != queryable.NotFound {
+		t.Errorf("dropped by a time: %v", err)
+	}
 	before := ms[0].Created.Add(-time.Microsecond).Format("2006-01-02 15:04:05.999999")
 	_, err := b.run.client.Query(t.Context(), fmt.Sprintf("SELECT * FROM g AT (TIMESTAMP => '%s')", before))
 	if err == nil || !strings.Contains(err.Error(), "the oldest, checkpoint 1, is of "+ms[0].Created.Format(time.RFC3339)) {

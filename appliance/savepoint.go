@@ -54,6 +54,9 @@ func (b backend) TakeCheckpoint(ctx context.Context, savepoint string) (queryabl
 
 // DropSavepoint removes one by its name or number.
 func (b backend) DropSavepoint(ctx context.Context, id string) error {
+	if err := b.readOnly(); err != nil {
+		return err
+	}
 	n, err := b.keeper.find(id)
 	if err != nil {
 		return err
@@ -97,20 +100,24 @@ func (k *keeper) drop(ctx context.Context, id uint64) error {
 	return nil
 }
 
-// find is the number of a checkpoint that is named by its number, by its name, or by
-// a time: the newest that was taken by then.
-func (k *keeper) find(at string) (uint64, error) {
-	if strings.Trim(at, "0123456789") == "" && at != "" {
-		n, err := strconv.ParseUint(at, 10, 64)
-		if err != nil {
-			return 0, k.unknown("there is no checkpoint " + at)
-		}
-		return n, nil
+// find is the number of a checkpoint that is named by its number or its name.
+func (k *keeper) find(id string) (uint64, error) {
+	if strings.Trim(id, "0123456789") != "" || id == "" {
+		return k.named(id)
 	}
-	if t, err := time.Parse(time.RFC3339, at); err == nil {
+	n, err := strconv.ParseUint(id, 10, 64)
+	if err != nil {
+		return 0, k.unknown("there is no checkpoint " + id)
+	}
+	return n, nil
+}
+
+// at is find, and a time is the newest checkpoint that was taken by then.
+func (k *keeper) at(point string) (uint64, error) {
+	if t, err := time.Parse(time.RFC3339, point); err == nil {
 		return k.before(t)
 	}
-	return k.named(at)
+	return k.find(point)
 }
 
 // named finds a savepoint.
