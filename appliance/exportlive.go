@@ -20,7 +20,7 @@ const (
 	exportFresh = 5 * time.Second
 	// exportIdle is how long a file is kept that nobody reads.
 	exportIdle = 10 * time.Minute
-	// exportEpochs is how many files there are of one view.
+	// exportEpochs is how many files are kept of one view.
 	exportEpochs = 4
 )
 
@@ -119,8 +119,13 @@ func (e *exporter) choose(v *state.View, r queryable.ExportRequest, fresh bool) 
 	}
 	fs.next++
 	l = &liveFile{key: fmt.Sprintf("live/%d/%d", v.ID, fs.next), began: time.Now(), used: time.Now()}
-	if len(files) == exportEpochs {
-		idle := slices.MinFunc(files, func(a, b *liveFile) int { return a.used.Compare(b.used) })
+	var idle *liveFile // of those that nobody waits for
+	for _, f := range files {
+		if f.whole && (idle == nil || f.used.Before(idle.used)) {
+			idle = f
+		}
+	}
+	if len(files) >= exportEpochs && idle != nil {
 		files = slices.DeleteFunc(files, func(f *liveFile) bool { return f == idle })
 		e.cache.Drop(func(key string) bool { return key == idle.key })
 	}
