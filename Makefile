@@ -34,9 +34,10 @@ test-kafka: setup ## the tests against a real Apache Kafka, started from jars
 test-kill: setup ## exactly once under SIGKILL; KILLS=500 for the long variant
 	go test -count=1 -timeout=60m -run 'TestKill' ./appliance -kills=$(or $(KILLS),50)
 
-test-python: setup ## checkpoints read with pyarrow, Polars and DuckDB, Iceberg tables with pyiceberg
+test-python: setup ## checkpoints, Parquet over HTTP and Iceberg tables, read with other libraries
 	scripts/setup.sh python
 	checkpoint/pytest/run.sh
+	export/pytest/run.sh
 	export/iceberg/pytest/run.sh
 
 test-docker: setup ## docker compose up, for real
