@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"slices"
@@ -170,5 +171,55 @@ func TestSweepOfSharedBucket(t *testing.T) {
 	}
 	if names, err := fsys.List(dir); err != nil || !slices.Equal(names, []string{"00000001", "20261129", "notes"}) {
 		t.Errorf("left %v, %v", names, err)
+	}
+}
+
+// TestCompactInBucket fails requests of Compact, which replaces the manifest of a
+// published checkpoint: that is the old or the new one, and reads the same.
+func TestCompactInBucket(t *testing.T) {
+	for _, fault := range []fakes3.Fault{fakes3.Cut, fakes3.Answer} {
+		for _, times := range []int{1, 0} {
+			t.Run(fmt.Sprintf("%s, %d times", fault, times), func(t *testing.T) {
+				t.Parallel()
+				r, f := rng(t), newFake()
+				change := f.addChanging(t, r, revenue(), 60)
+				before := f.rows[1]
+				change()
+				after, changed := f.rows[1], f.changed
+				failed := 0
+				for at, n := -1, 1; at < n; at++ { // the first time all goes well
+					s := fakes3.Start(t)
+					fsys := s.FS(t, time.Nanosecond, objectstore.Options{Last: ManifestName})
+					f.rows[1], f.changed, f.records = before, nil, 1
+					write(t, fsys, f)
+					f.rows[1], f.changed, f.records = after, changed, 2
+					if m := write(t, fsys, f); m.Views[0].Whole() {
+						t.Fatal("there is nothing to compact")
+					}
+					want := map[uint64]account{1: accountOf(t, fsys, Path(fsys, dir, 1)), 2: accountOf(t, fsys, Path(fsys, dir, 2))}
+					if s.Fail(nil); at >= 0 {
+						s.Fail(from(at, times, fault))
+					}
+					_, err := Compact(t.Context(), fsys, dir, 2, Options{})
+					if calls := s.Fail(nil); at < 0 {
+						n = calls
+					}
+					if err != nil {
+						failed++
+					}
+					for range 2 {
+						if ids := wholeAs(t, fsys, want); len(ids) != 2 || err == nil && !open(t, fsys, 2).Manifest.Views[0].Whole() {
+							t.Fatalf("request %d: checkpoints %v, %v", at, ids, err)
+						}
+						if _, err := Sweep(fsys, dir); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				if failed < 3 { // what is removed in the end may stay
+					t.Errorf("only %d failed", failed)
+				}
+			})
+		}
 	}
 }

@@ -54,8 +54,10 @@ type FS struct {
 	down                 atomic.Bool // the last request was given up
 }
 
-var _ vfs.FS = (*FS)(nil)
-var _ atomicfile.Direct = (*FS)(nil)
+var (
+	_ vfs.FS            = (*FS)(nil)
+	_ atomicfile.Direct = (*FS)(nil)
+)
 
 // New makes an FS of the bucket of l. It asks the store nothing yet. When ctx
 // ends every request fails.

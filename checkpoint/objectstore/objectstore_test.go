@@ -306,6 +306,43 @@ func TestLast(t *testing.T) {
 	}
 }
 
+// TestStage: what is published is never built upon, also when a listing does not
+// show it; what is left of an attempt is cleared.
+func TestStage(t *testing.T) {
+	_, fsys := start(t, objectstore.Options{})
+	put(t, fsys, "ck/00000001/views/old", []byte("left"))
+	at, err := atomicfile.Stage(fsys, "ck/00000001")
+	if err != nil || at != "ck/00000001" {
+		t.Fatal(at, err)
+	}
+	if names, err := fsys.List("ck"); err != nil || len(names) > 0 {
+		t.Fatal(names, err)
+	}
+	text := func(s string) func(io.Writer) error {
+		return func(w io.Writer) error { _, err := io.WriteString(w, s); return err }
+	}
+	if err := atomicfile.Write(fsys, at+"/manifest.json", text("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if err := atomicfile.Publish(fsys, at, "ck/00000001"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := atomicfile.Stage(fsys, "ck/00000001"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("staged over what is published: %v", err)
+	}
+	broken := errors.New("broken")
+	err = atomicfile.Write(fsys, at+"/manifest.json", func(w io.Writer) error { return errors.Join(text("other")(w), broken) })
+	if got := get(t, fsys, at+"/manifest.json"); !errors.Is(err, broken) || string(got) != "{}" {
+		t.Errorf("a write that failed left %q, %v", got, err)
+	}
+	if err := atomicfile.Remove(fsys, "ck/00000001"); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := fsys.List("ck"); err != nil || len(names) > 0 {
+		t.Error(names, err)
+	}
+}
+
 // TestFaults: every request of a life fails once, in every way, and is made
 // again; nothing differs in the end.
 func TestFaults(t *testing.T) {

@@ -21,7 +21,7 @@ const contentType = "application/octet-stream"
 // are one request; larger ones are uploaded in parts and appear with the last.
 type writeFile struct {
 	noFile
-	buf    bytes.Buffer
+	buf    []byte // at most a part
 	size   int64
 	upload string // its id, "" until the first part
 	parts  []minio.CompletePart
@@ -40,12 +40,15 @@ func (w *writeFile) Write(p []byte) (n int, err error) {
 	}
 	for w.err == nil && len(p) > 0 {
 		// A part that is full waits until more comes: the last one completes the file.
-		if w.buf.Len() >= w.fs.part {
+		if len(w.buf) >= w.fs.part {
 			w.err = w.put()
 			continue
 		}
-		k := min(len(p), w.fs.part-w.buf.Len())
-		w.buf.Write(p[:k])
+		k := min(len(p), w.fs.part-len(w.buf))
+		if need := len(w.buf) + k; need > cap(w.buf) {
+			w.buf = append(make([]byte, 0, min(w.fs.part, max(need, 2*cap(w.buf)))), w.buf...)
+		}
+		w.buf = append(w.buf, p[:k]...)
 		p, n = p[k:], n+k
 		w.size += int64(k)
 	}
@@ -82,7 +85,7 @@ func (w *writeFile) Abort() error {
 	if w.done {
 		return nil
 	}
-	w.done, w.buf = true, bytes.Buffer{}
+	w.done, w.buf = true, nil
 	if w.upload == "" {
 		return nil
 	}
@@ -100,7 +103,7 @@ func (f *FS) abort(key, upload string) error {
 }
 
 func (w *writeFile) putWhole() error {
-	b := w.buf.Bytes()
+	b := w.buf
 	sum := sha256Of(b)
 	return w.fs.do("put", w.key, func(ctx context.Context) error {
 		_, err := w.fs.core.PutObject(ctx, w.fs.bucket, w.key, bytes.NewReader(b), int64(len(b)), "", sum, minio.PutObjectOptions{ContentType: contentType, DisableContentSha256: true})
@@ -123,7 +126,7 @@ func (w *writeFile) put() error {
 			return err
 		}
 	}
-	number, b := len(w.parts)+1, w.buf.Bytes()
+	number, b := len(w.parts)+1, w.buf
 	sum := sha256Of(b)
 	err := f.do("put", w.key, func(ctx context.Context) error {
 		p, err := f.core.PutObjectPart(ctx, f.bucket, w.key, w.upload, number, bytes.NewReader(b), int64(len(b)), minio.PutObjectPartOptions{Sha256Hex: sum, DisableContentSha256: true})
@@ -132,7 +135,7 @@ func (w *writeFile) put() error {
 		}
 		return err
 	})
-	w.buf.Reset()
+	w.buf = w.buf[:0]
 	return err
 }
 

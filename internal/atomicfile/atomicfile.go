@@ -45,8 +45,12 @@ type Direct interface {
 // name, and the directory is synced. On an error nothing stands under name that
 // did not stand there before, unless the error is that of the last sync.
 func Write(fsys vfs.FS, name string, write func(io.Writer) error) (err error) {
-	if _, ok := fsys.(Direct); ok {
-		return Create(fsys, name, write)
+	if _, ok := fsys.(Direct); ok { // what stood there before is not removed
+		f, err := fsys.Create(name, category)
+		if err != nil {
+			return fmt.Errorf("create %s: %w", name, err)
+		}
+		return fill(f, name, write)
 	}
 	dir := fsys.PathDir(name)
 	tmp := fsys.PathJoin(dir, TempPrefix+fsys.PathBase(name))
@@ -67,21 +71,27 @@ func Create(fsys vfs.FS, name string, write func(io.Writer) error) (err error) {
 	if err != nil {
 		return fmt.Errorf("create %s: %w", name, err)
 	}
+	if err := fill(f, name, write); err != nil {
+		return errors.Join(err, fsys.Remove(name))
+	}
+	return nil
+}
+
+// fill writes, syncs and closes a file. One that has a method Abort is given up
+// on an error.
+func fill(f vfs.File, name string, write func(io.Writer) error) (err error) {
 	if err = write(f); err == nil {
 		if err = f.Sync(); err != nil {
 			err = fmt.Errorf("sync %s: %w", name, err)
 		}
 	}
 	if a, ok := f.(interface{ Abort() error }); ok && err != nil {
-		return errors.Join(err, a.Abort(), f.Close(), fsys.Remove(name))
+		return errors.Join(err, a.Abort(), f.Close())
 	}
 	if e := f.Close(); e != nil && err == nil {
 		err = fmt.Errorf("close %s: %w", name, e)
 	}
-	if err != nil {
-		return errors.Join(err, fsys.Remove(name))
-	}
-	return nil
+	return err
 }
 
 // Stage says where to build the directory that [Publish] is to publish as name,

@@ -5,6 +5,7 @@ package fakes3
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -138,9 +139,7 @@ func (s *Server) serve(fake http.Handler, w http.ResponseWriter, r *http.Request
 		rec := httptest.NewRecorder()
 		fake.ServeHTTP(rec, r)
 		if body := rec.Body.Bytes(); fault == Half && len(body) > 1 {
-			for k, v := range rec.Header() {
-				w.Header()[k] = v
-			}
+			maps.Copy(w.Header(), rec.Header())
 			w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 			w.WriteHeader(rec.Code)
 			_, _ = w.Write(body[:len(body)/2])
