@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -145,8 +146,9 @@ func atEpoch(s *arrow.Schema, epoch uint64) *arrow.Schema {
 	return arrow.NewSchema(s.Fields(), &m)
 }
 
-// removeUnnamed removes from views/ what the manifest does not name: what a crash
-// of Compact left.
+// removeUnnamed removes from views/ what the manifest does not name and a crash of
+// Compact leaves: Arrow files, and directories of parts. What else somebody put
+// there stays.
 func (c *Checkpoint) removeUnnamed() error {
 	named := map[string]bool{}
 	for i := range c.Manifest.Views {
@@ -165,7 +167,7 @@ func (c *Checkpoint) removeUnnamed() error {
 	}
 	for _, name := range names {
 		path := c.fs.PathJoin(views, name)
-		if named[path] {
+		if named[path] || !strings.HasSuffix(name, ".arrow") && !c.isParts(path) {
 			continue
 		}
 		if err := c.fs.RemoveAll(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -173,6 +175,14 @@ func (c *Checkpoint) removeUnnamed() error {
 		}
 	}
 	return nil
+}
+
+// isParts says whether a directory holds parts and nothing else.
+func (c *Checkpoint) isParts(path string) bool {
+	names, err := c.fs.List(path)
+	return err == nil && !slices.ContainsFunc(names, func(name string) bool {
+		return !strings.HasSuffix(name, "-base.arrow") && !strings.HasSuffix(name, "-delta.arrow")
+	})
 }
 
 // sweepParts removes what crashes of Compact left in the checkpoints of dir.

@@ -53,8 +53,8 @@ func (w *writer) delta(ctx context.Context, m *Manifest, v *View) (bool, error) 
 		return false, err
 	}
 	defer rows.Release()
-	if (n+old.changedRows())*deltaShare > stats.Groups {
-		return false, nil
+	if more := stats.Groups - old.Groups; (n+old.changedRows())*deltaShare > stats.Groups || max(more, -more) > n {
+		return false, nil // much changed, or more than was recorded, which cannot be
 	}
 	parts := slices.Clone(old.Files())
 	if n > 0 && old.Whole() {
@@ -79,7 +79,7 @@ func (w *writer) delta(ctx context.Context, m *Manifest, v *View) (bool, error) 
 	}
 	if errors.Is(err, ErrDamaged) {
 		v.Parts = nil
-		return false, nil
+		return false, w.fs.RemoveAll(w.fs.PathDir(w.fs.PathJoin(w.tmp, part.Name)))
 	}
 	return err == nil, err
 }
