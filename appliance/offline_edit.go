@@ -33,6 +33,7 @@ type editor struct {
 // a SELECT made.
 type editedView struct {
 	view    *checkpoint.View
+	loaded  []sqltype.Field // of the table that statements read, which has the view's name
 	fields  []sqltype.Field // of table
 	table   string
 	touched bool
@@ -86,7 +87,7 @@ func (e *editor) load(ctx context.Context, sql string) error {
 		if err := e.exec(ctx, "CREATE TABLE "+quoted(v.Name)+" AS SELECT * FROM "+from); err != nil {
 			return fmt.Errorf("load view %s: %w", v.Name, err)
 		}
-		e.views[name] = &editedView{view: v, fields: fields, table: quoted(v.Name)}
+		e.views[name] = &editedView{view: v, loaded: fields, fields: fields, table: quoted(v.Name)}
 	}
 	return nil
 }
@@ -131,7 +132,7 @@ func (e *editor) replace(ctx context.Context, view, sel string) error {
 	}
 	var rels []plan.Relation
 	for _, l := range e.views {
-		rels = append(rels, plan.Relation{Name: l.view.Name, Columns: l.fields})
+		rels = append(rels, plan.Relation{Name: l.view.Name, Columns: l.loaded})
 	}
 	got, err := e.eng.Describe(ctx, rels, sel)
 	if err != nil {
@@ -141,11 +142,19 @@ func (e *editor) replace(ctx context.Context, view, sel string) error {
 	if err != nil {
 		return fmt.Errorf("the SELECT for view %s: %w", v.Name, err)
 	}
+	keeps := slices.ContainsFunc(fields, func(f sqltype.Field) bool { return strings.EqualFold(f.Name, state.ErrorColumn) })
+	if v.Errors > 0 && !keeps {
+		// Their accumulators are NULL, which must not pass for a value.
+		return fmt.Errorf("view %s has %d groups in error: the SELECT must give %s, too", v.Name, v.Errors, state.ErrorColumn)
+	}
 	var list []string
 	for _, f := range fields {
 		list = append(list, quoted(f.Name))
 	}
 	ev := e.views[strings.ToLower(v.Name)]
+	if ev.table != quoted(v.Name) {
+		return fmt.Errorf("view %s is given twice", v.Name)
+	}
 	table := e.name("new")
 	if err := e.exec(ctx, "CREATE TABLE "+table+" AS SELECT "+strings.Join(list, ", ")+" FROM (\n"+sel+"\n)"); err != nil {
 		return err

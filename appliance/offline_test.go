@@ -277,6 +277,9 @@ func TestTransformRefusesByName(t *testing.T) {
 	sel("column orders is INTEGER and the state keeps BIGINT: cast it", "by_city=SELECT * REPLACE (1 AS orders) FROM by_city")
 	sel("is missing", "by_city=SELECT city FROM by_city")
 	sel("there is no view by_town", "by_town=SELECT 1 AS x")
+	refusedWith(t, "view total is given twice", "checkpoint", "transform", dir, "--name", "x", "--select", "total=SELECT * FROM total", "--select", "TOTAL=SELECT * FROM total")
+	refusedWith(t, "view total is given twice", "checkpoint", "transform", dir, "--name", "x", "--select", "total=SELECT orders, revenue, big FROM total",
+		"--select", "by_city=SELECT c.* FROM by_city AS c, total AS t WHERE t.__error IS NULL", "--select", "total=SELECT * FROM total")
 	refusedWith(t, "say what to change", "checkpoint", "transform", dir, "--name", "x")
 	list, err := os.ReadDir(dir)
 	if err != nil || len(list) != 1 {
@@ -320,6 +323,24 @@ func TestTransformIsResumed(t *testing.T) {
 	b.stop()
 	sameRows(t, "by_city", asked(t, b.dir+"@end", "FROM by_city"), batch(t, slices.Concat(kept, more, again), byCity))
 	sameRows(t, "total", asked(t, b.dir+"@end", "FROM total"), batch(t, slices.Concat(list, more, again), total))
+}
+
+// A group whose sum overflowed stays in error, and is repaired only by saying so.
+func TestTransformOfAGroupInError(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.topic("orders", 1)
+	huge := "170141183460469231731687303715884105727"
+	produce(b, "orders", 0, []sale{{"Paris", "1.00", huge}, {"Paris", "1.00", "1"}, {"Rome", "1.00", "2"}})
+	dir := takenOf(b, `CREATE SOURCE orders (city VARCHAR, amount DECIMAL(12,2), big HUGEINT) WITH (connector = 'kafka', topic = 'orders');
+CREATE MATERIALIZED VIEW sums AS SELECT city, sum(big) AS big FROM orders GROUP BY city;`)
+	refusedWith(t, "the group city = Paris is in error", "checkpoint", "query", dir, "FROM sums")
+	refusedWith(t, "the group city = Paris is in error", "checkpoint", "export", dir, "--view", "sums")
+	refusedWith(t, "view sums has 1 groups in error: the SELECT must give __error, too", "checkpoint", "transform", dir, "--name", "x", "--select", "sums=SELECT city, big FROM sums")
+	weirs(t, "checkpoint", "transform", dir, "--name", "kept", "--sql", "UPDATE sums SET big = 7 WHERE city = 'Rome'")
+	refusedWith(t, "the group city = Paris is in error", "checkpoint", "query", dir+"@kept", "FROM sums")
+	weirs(t, "checkpoint", "transform", dir+"@kept", "--name", "repaired", "--sql", "UPDATE sums SET big = 8, __error = NULL WHERE __error IS NOT NULL")
+	sameRows(t, "repaired", asked(t, dir+"@repaired", "FROM sums"), []string{`{"city":"Paris","big":8}`, `{"city":"Rome","big":7}`})
 }
 
 // Two appliances that have read a topic each, merged, are DuckDB over the union.

@@ -110,7 +110,7 @@ func (r *results) convert(rec arrow.RecordBatch) (arrow.RecordBatch, error) {
 		case visible.IsNull(i) || !visible.Value(i):
 			continue
 		case why.IsValid(i):
-			return nil, fmt.Errorf("view %s: the group with %s is in error: %s", r.view.Name, r.key(rec, i), why.Value(i))
+			return nil, fmt.Errorf("view %s: the group %s is in error: %s", r.view.Name, r.key(rec, i), why.Value(i))
 		}
 		if n := len(runs) - 1; n >= 0 && runs[n][1] == int64(i) {
 			runs[n][1]++
@@ -166,7 +166,7 @@ func (r *results) key(rec arrow.RecordBatch, row int) string {
 		parts = append(parts, k.Name+" = "+text)
 	}
 	if parts == nil {
-		return "no key"
+		return "(the only one)"
 	}
 	return strings.Join(parts, ", ")
 }
