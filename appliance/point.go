@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -185,9 +186,7 @@ func pointParams(r queryable.QueryRequest) map[string]json.RawMessage {
 	for i, p := range r.Params {
 		m[strconv.Itoa(i+1)] = p
 	}
-	for n, p := range r.Named {
-		m[n] = p
-	}
+	maps.Copy(m, r.Named)
 	return m
 }
 
