@@ -102,7 +102,8 @@ func (s shelf) open(path string) (*found, error) {
 }
 
 // find opens a checkpoint by its number or its savepoint's name; "" is the one
-// that the directory is itself, or the newest that can be read.
+// that the directory is itself, or the newest, and an error when that cannot be
+// read.
 func (s shelf) find(which string) (*found, error) {
 	if which != "" {
 		if n, err := strconv.ParseUint(which, 10, 64); err == nil {
@@ -120,13 +121,17 @@ func (s shelf) find(which string) (*found, error) {
 		return s.open(s.dir)
 	}
 	list, err := checkpoint.List(s.fs, s.dir)
-	if len(list) > 0 {
-		return s.open(s.path(list[len(list)-1].Checkpoint))
+	if len(list) == 0 {
+		if err == nil {
+			err = fmt.Errorf("%s holds no checkpoint: one is complete when it has a %s", s.dir, checkpoint.ManifestName)
+		}
+		return nil, err
 	}
-	if err == nil {
-		err = fmt.Errorf("%s holds no checkpoint: one is complete when it has a %s", s.dir, checkpoint.ManifestName)
+	newest := list[len(list)-1].Checkpoint
+	if ids, _ := s.numbers(); err != nil && len(ids) > 0 && ids[len(ids)-1] > newest {
+		return nil, fmt.Errorf("the newest checkpoint cannot be read: %w; name another, the newest of the others is @%d", err, newest)
 	}
-	return nil, err
+	return s.open(s.path(newest))
 }
 
 // find opens the checkpoint that an argument names.

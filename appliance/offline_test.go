@@ -433,6 +433,14 @@ func TestCheckpointVerbsPrint(t *testing.T) {
 	refusedWith(t, path+": damaged", "checkpoint", "verify", dir)
 	refusedWith(t, "damaged", "checkpoint", "export", dir, "--view", "by_city")
 	refusedWith(t, "damaged", "restore", "--from", dir, "--data", filepath.Join(t.TempDir(), "new"))
+
+	// When the newest cannot be read, an older one does not stand in for it.
+	flip(t, filepath.Join(checkpointPath(dir, 2), checkpoint.ManifestName))
+	refusedWith(t, "the newest checkpoint cannot be read", "checkpoint", "query", dir, "FROM total")
+	weirs(t, "checkpoint", "query", dir+"@1", "FROM total")
+	if code, out, errs := weir("checkpoint", "ls", "--json", dir); code != exitError || strings.Count(out, "\n") != 1 || !strings.Contains(errs, "00000002") {
+		t.Errorf("ls: %d %s%s", code, out, errs)
+	}
 }
 
 func checkpointPath(dir string, id int) string { return filepath.Join(dir, fmt.Sprintf("%08d", id)) }
