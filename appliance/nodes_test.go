@@ -83,12 +83,19 @@ func TestNodes(t *testing.T) {
 		if err != nil || len(list) != 2 {
 			t.Fatal(len(list), err)
 		}
+		answer, err := json.Marshal(b.query("SELECT * FROM sales AT (VERSION => 2)"))
+		if err != nil {
+			t.Fatal(err)
+		}
 		b.stop()
 		for id := range 2 {
 			from, to := checkpoint.Path(vfs.Default, dir, uint64(id+1)), filepath.Join(root, fmt.Sprintf("node%d", node), fmt.Sprintf("%08d", id+1))
 			if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if err := os.WriteFile(filepath.Join(root, fmt.Sprintf("node%d", node), "sales.json"), answer, 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
 	text, err := json.Marshal(records)

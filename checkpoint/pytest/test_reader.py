@@ -1,4 +1,5 @@
-"""Compares docs/reader.py with the state, and with DuckDB over all records.
+"""Compares docs/reader.py with the state, and with DuckDB over all records, and
+the libraries' rows of a checkpoint with what SQL showed of it.
 
 usage: test_reader.py EMITTED NODES
 
@@ -8,6 +9,7 @@ they counted.
 """
 
 import collections
+import decimal
 import json
 import pathlib
 import shutil
@@ -15,11 +17,16 @@ import sys
 import tempfile
 
 import duckdb
+import pandas as pd
+import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "docs"))
 import reader  # noqa: E402
 from test_open import canon  # noqa: E402
+from test_sql import rows  # noqa: E402
 
 
 def check_emitted(emitted):
@@ -78,6 +85,31 @@ def check_merged(nodes):
     assert len(seen) == 6
 
 
+def check_sql(node):
+    """What AT (VERSION => 2) answered is what each library reads."""
+    answer = json.loads((node / "sales.json").read_text(), parse_float=decimal.Decimal)
+    names, types = zip(*((c["name"], c["type"]) for c in answer["columns"]))
+    want = rows(types, answer["rows"])
+    root = node / "00000002"
+    (view,) = (v for v in reader.read_manifest(root)["views"] if v["name"] == "sales")
+    path = root / view["file"]["name"]
+    table = pa.ipc.open_file(str(path)).read_all()
+    frame = pd.read_feather(path, dtype_backend="pyarrow")
+    frame = frame[frame["__visible"] & frame["__error"].isna()]
+    db = duckdb.connect()
+    db.register("sales", ds.dataset(str(path), format="ipc"))
+    got = {
+        "pyarrow": zip(*(table.filter(pc.field("__visible") & pc.field("__error").is_null())[n].to_pylist() for n in names)),
+        "polars": pl.scan_ipc(path).filter(pl.col("__visible") & pl.col("__error").is_null()).select(names).collect().rows(),
+        "pandas": zip(*(pa.array(frame[n]).to_pylist() for n in names)),
+        "duckdb": db.sql(f"SELECT {', '.join(names)} FROM sales WHERE __visible AND __error IS NULL").fetchall(),
+    }
+    for library, data in got.items():
+        assert rows(types, data) == want, library
+    assert len(want) > 100
+    print(f"ok: {node.name}: {len(want)} rows in SQL, {', '.join(got)}")
+
+
 def refused(what, *roots):
     try:
         list(reader.merge(roots))
@@ -104,4 +136,6 @@ if __name__ == "__main__":
     emitted, nodes = map(pathlib.Path, sys.argv[1:])
     check_emitted(emitted)
     check_merged(nodes)
+    check_sql(nodes / "node0")
+    check_sql(nodes / "node1")
     check_refusals(nodes)

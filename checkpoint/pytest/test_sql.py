@@ -74,6 +74,9 @@ def main(url, directory):
     manifest = json.loads((root / "manifest.json").read_text())
     assert manifest["checkpoint"] == taken
     for v in manifest["views"]:
+        if "parts" in v:
+            print(f"not compared: {v['name']}, a base and deltas")
+            continue
         answer = query(url, f'SELECT * FROM "{v["name"]}" AT (VERSION => {taken})')
         names = [c["name"] for c in answer["columns"]]
         types = [c["type"] for c in answer["columns"]]
