@@ -2,7 +2,9 @@ package queryable
 
 import (
 	"context"
+	"errors"
 	"io"
+	"log/slog"
 	"strconv"
 
 	"github.com/gofiber/fiber/v2"
@@ -124,22 +126,27 @@ func (a *API) download(c *fiber.Ctx, contentType string, open func(*call) (*File
 		return nil
 	}
 	c.Set(fiber.HeaderContentType, contentType)
-	c.Context().SetBodyStream(&file{io.NewSectionReader(f, from, n), k}, int(n))
+	c.Context().SetBodyStream(&file{io.NewSectionReader(f, from, n), k, a.o.Logger.With("route", c.Route().Path)}, int(n))
 	return nil
 }
 
 // file is a download; closing it ends its call. Its length is announced, so a
 // fault that cuts it is seen by the client.
 type file struct {
-	r io.Reader
-	k *call
+	r   io.Reader
+	k   *call
+	log *slog.Logger
 }
 
 func (f *file) Read(p []byte) (int, error) {
 	if err := f.k.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return f.r.Read(p)
+	n, err := f.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		f.log.Error("a download was cut", "err", err)
+	}
+	return n, err
 }
 
 func (f *file) Close() error {

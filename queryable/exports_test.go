@@ -1,8 +1,13 @@
 package queryable
 
 import (
+	"errors"
+	"io"
+	"log/slog"
 	"strconv"
+	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -103,6 +108,33 @@ func TestConditions(t *testing.T) {
 	}
 	s.do("GET", parquetPath, "", "If-Match", `"old"`, "Range", part).code(t, Changed, "from its beginning")
 	s.do("GET", parquetPath, "", "If-Match", `W/"P"`).code(t, Changed, "")
+}
+
+// TestDamageCutsADownload has a file whose bytes cannot be given any more: the
+// client sees its download break off, and the log says why.
+func TestDamageCutsADownload(t *testing.T) {
+	log := make(lines, 10)
+	f := &files{damaged: iotest.ErrReader(errors.New("its batch 7 is damaged"))}
+	s := serve(t, newFake(), func(o *Options) { o.Exports, o.Logger = f, slog.New(slog.NewTextHandler(log, nil)) })
+	res, err := s.send(t.Context(), "GET", parquetPath, "")
+	if err == nil {
+		_, err = io.ReadAll(res.Body)
+		res.Body.Close()
+	}
+	if err == nil {
+		t.Error("the client got a whole file")
+	}
+	if line := <-log; !strings.Contains(line, "batch 7 is damaged") {
+		t.Errorf("the log: %s", line)
+	}
+}
+
+// lines is a log's writer.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
 }
 
 // TestScanParquetSaysWhatIsAskedFor tells the backend what decides between files

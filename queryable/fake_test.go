@@ -156,9 +156,16 @@ func (f *fake) Manifest(_ context.Context, id string) (json.RawMessage, error) {
 type files struct {
 	requests []ExportRequest
 	closed   int
+	damaged  io.Reader // what reading gives, if it is set
 }
 
+// ReadAt reads what is damaged.
+func (f *files) ReadAt(p []byte, _ int64) (int, error) { return f.damaged.Read(p) }
+
 func (f *files) file(text string) *File {
+	if f.damaged != nil {
+		return &File{ReaderAt: f, Size: int64(len(text)), ETag: `"d"`, Close: func() error { f.closed++; return nil }}
+	}
 	return &File{
 		Answer: fakeAnswer, ReaderAt: strings.NewReader(text), Size: int64(len(text)), ETag: `"` + text[:1] + `"`,
 		Close: func() error { f.closed++; return nil },
