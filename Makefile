@@ -20,8 +20,9 @@ run: build ## build, then the demo on http://localhost:8080
 test: setup ## all fast tests
 	go test -timeout=30m ./...
 
-race: setup ## the tests under the race detector, the long ones of the appliance shortened
-	go test -race -timeout=30m $$(go list ./... | grep -v '/appliance$$')
+race: setup ## the tests under the race detector, those of the appliance shortened, checkpoints without faults at every call
+	go test -race -timeout=30m $$(go list ./... | grep -vE '/(appliance|checkpoint)$$')
+	go test -race -timeout=30m -skip 'Crash|^TestDamage$$' ./checkpoint
 	go test -race -timeout=30m ./appliance -views=40 -json-views=10 -epoch-queries=50 -records=10000 -kills=2
 
 lint: setup ## vet, staticcheck, gofumpt, go fix
