@@ -180,6 +180,8 @@ type HistoryRequest struct {
 type History struct {
 	Answer
 	Moments []Moment
+	// Backfilling is as in Rows, of all checkpoints that were read.
+	Backfilling []string
 }
 
 // Moment is a group in one checkpoint. Groups is nil when it is not there, and

@@ -47,6 +47,8 @@ type File struct {
 	Size  int64
 	ETag  string // strong, quoted
 	Close func() error
+	// Backfilling is as in Rows.
+	Backfilling []string
 }
 
 // checkpointFile is GET /api/v1/checkpoints/{id}/{view}.arrow and .parquet.
@@ -113,6 +115,7 @@ func (a *API) download(c *fiber.Ctx, contentType string, open func(*call) (*File
 		return k.fault(err)
 	}
 	k.defers(func() { f.Close() })
+	sayBackfilling(c, f.Backfilling)
 	a.answerHeaders(c, f.Answer)
 	c.Set(fiber.HeaderETag, f.ETag)
 	c.Set(fiber.HeaderAcceptRanges, "bytes")

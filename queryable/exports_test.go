@@ -53,7 +53,7 @@ func TestRanges(t *testing.T) {
 	} {
 		r := s.do("GET", parquetPath, "", "Range", header)
 		r.want(t, 200, parquetText)
-		if r.header.Get("Content-Range") != "" || r.header.Get("Accept-Ranges") != "bytes" || r.header.Get("ETag") != `"P"` {
+		if r.header.Get("Content-Range") != "" || r.header.Get("Accept-Ranges") != "bytes" || r.header.Get("Weir-Backfilling") != "v" || r.header.Get("ETag") != `"P"` {
 			t.Errorf("%q: %v", header, r.header)
 		}
 	}

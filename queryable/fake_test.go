@@ -167,7 +167,7 @@ func (f *files) file(text string) *File {
 		return &File{ReaderAt: f, Size: int64(len(text)), ETag: `"d"`, Close: func() error { f.closed++; return nil }}
 	}
 	return &File{
-		Answer: fakeAnswer, ReaderAt: strings.NewReader(text), Size: int64(len(text)), ETag: `"` + text[:1] + `"`,
+		Answer: fakeAnswer, Backfilling: []string{"v"}, ReaderAt: strings.NewReader(text), Size: int64(len(text)), ETag: `"` + text[:1] + `"`,
 		Close: func() error { f.closed++; return nil },
 	}
 }

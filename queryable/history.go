@@ -2,7 +2,6 @@ package queryable
 
 import (
 	"encoding/json"
-	"strconv"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -48,6 +47,7 @@ func (a *API) history(c *fiber.Ctx) error {
 			defer g.Batch.Release()
 		}
 	}
+	sayBackfilling(c, h.Backfilling)
 	a.answerHeaders(c, h.Answer)
 	asked := &found{Groups: &Groups{Batch: batch}, asked: batch, schema: schema, form: f}
 	if err := asked.bindAsked(); err != nil {
@@ -63,8 +63,8 @@ func (a *API) history(c *fiber.Ctx) error {
 			return err
 		}
 	}
-	out = append(out, `],"epoch":`...)
-	out = append(strconv.AppendUint(out, h.Epoch, 10), "}\n"...)
+	out = h.appendTo(append(out, "],"...))
+	out = append(out, "}\n"...)
 	c.Set(fiber.HeaderContentType, mediaJSON)
 	return c.Send(out)
 }

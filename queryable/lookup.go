@@ -3,6 +3,7 @@ package queryable
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -16,21 +17,22 @@ const (
 	maxGroups = 10_000 // of one answer
 )
 
-// askedKey is the key that a query string names: what is no parameter.
+// askedKey is the key that a query string names: what is no parameter. A name that
+// comes twice is refused, whichever it is.
 func askedKey(c *fiber.Ctx, parameters ...string) (map[string]json.RawMessage, error) {
 	key := make(map[string]json.RawMessage)
-	var wrong error
+	var seen []string
 	for name, value := range c.Context().QueryArgs().All() {
 		n := string(name)
-		if slices.Contains(parameters, n) {
-			continue
+		if slices.Contains(seen, n) {
+			return nil, Errorf(BadRequest, "%s is given twice", clip(n))
 		}
-		if _, twice := key[n]; twice {
-			wrong = Errorf(BadRequest, "%s is given twice", clip(n))
+		seen = append(seen, n)
+		if !slices.Contains(parameters, n) {
+			key[n] = json.RawMessage(string(value))
 		}
-		key[n] = json.RawMessage(string(value))
 	}
-	return key, wrong
+	return key, nil
 }
 
 // lookup is GET /api/v1/views/{view}/lookup: the query string names the key.
@@ -59,21 +61,38 @@ func (a *API) lookupMany(c *fiber.Ctx) error {
 	var body struct {
 		Keys         []map[string]json.RawMessage `json:"keys"`
 		Accumulators bool                         `json:"accumulators"`
-		At           *string                      `json:"at"`
+		At           json.RawMessage              `json:"at"`
 	}
 	if err := readBody(c, &body); err != nil {
+		return err
+	}
+	at, err := moment(body.At)
+	if err != nil {
 		return err
 	}
 	if len(body.Keys) == 0 || len(body.Keys) > maxKeys {
 		return Errorf(BadRequest, "keys is an array of 1 to %d objects", maxKeys)
 	}
-	r := LookupRequest{Accumulators: body.Accumulators}
-	if body.At != nil {
-		if r.At = *body.At; r.At == "" {
-			return errNoMoment
-		}
+	return a.find(c, body.Keys, false, LookupRequest{Accumulators: body.Accumulators, At: at}, answerMany)
+}
+
+// moment is the member "at" of a body: a text, or a checkpoint's number as such.
+// It is "" when there is none, or null.
+func moment(raw json.RawMessage) (string, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return "", nil
 	}
-	return a.find(c, body.Keys, false, r, answerMany)
+	if n, err := strconv.ParseUint(string(raw), 10, 64); err == nil {
+		return strconv.FormatUint(n, 10), nil
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return "", Errorf(BadRequest, "at is a checkpoint's number, a savepoint's name or a time such as \"2026-01-31T12:00:00Z\"; %s is none", clip(string(raw)))
+	}
+	if s == "" {
+		return "", errNoMoment
+	}
+	return s, nil
 }
 
 // find looks keys up and hands the groups to answer. Values are texts when bare,

@@ -67,6 +67,18 @@ func TestLookupInThePast(t *testing.T) {
 	if at != "2026-01-31T00:00:00Z" {
 		t.Errorf("asked at %q", at)
 	}
+	for body, want := range map[string]string{"12": "12", `"12"`: "12", "18446744073709551615": "18446744073709551615", "null": ""} {
+		s.do("POST", "/api/v1/views/v/lookup", `{"keys":[{"city":"Paris"}],"at":`+body+`}`).want(t, 200, `{"groups":[`+"\n{"+one+`}],`+pastTail)
+		if at != want {
+			t.Errorf("asked at %q, not %q", at, want)
+		}
+	}
+	for _, body := range []string{"-1", "1.5", "1e3", "18446744073709551616", "true", "{}", "[1]"} {
+		s.do("POST", "/api/v1/views/v/lookup", `{"keys":[{"city":"Paris"}],"at":`+body+`}`).code(t, BadRequest, "at is a checkpoint's number")
+	}
+	for _, name := range []string{"city", "at", "numbers", "accumulators", "min_epoch", "min_position", "timeout"} {
+		s.get("/api/v1/views/v/lookup?city=Paris&"+name+"=1&"+name+"=1").code(t, BadRequest, name+" is given twice")
+	}
 	s.get("/api/v1/views/v/lookup?city=Paris&at=").code(t, BadRequest, "at is empty")
 	s.do("POST", "/api/v1/views/v/lookup", `{"keys":[{"city":"Paris"}],"at":""}`).code(t, BadRequest, "at is empty")
 
@@ -91,7 +103,7 @@ func TestHistory(t *testing.T) {
 		group := func(row string, why ...string) *Groups {
 			return &Groups{Columns: columns, Batch: record(t, columns, row), Wanted: []int{0}, Errors: why}
 		}
-		return &History{Answer: fakePast, Moments: []Moment{
+		return &History{Answer: fakePast, Backfilling: []string{"v ü"}, Moments: []Moment{
 			{Past: fakePast.Past[0], Created: committed},
 			{Past: fakePast.Past[1], Created: committed, Groups: group(`["Paris","2026-11-29T10:00:00",7]`)},
 			{Past: Past{ID: 5, Epoch: 8}, Created: committed, Groups: group(`["Paris","2026-11-29T10:00:00",null]`, "an overflow")},
@@ -105,12 +117,16 @@ func TestHistory(t *testing.T) {
 		"\n"+`{"id":2,"epoch":4,`+created+`,"present":false,"value":null},`+
 		"\n"+`{"id":3,"epoch":6,"savepoint":"be\"fore",`+created+`,"present":true,"value":{"n":7}},`+
 		"\n"+`{"id":5,"epoch":8,`+created+`,"present":true,"error":"an overflow"},`+
-		"\n"+`{"id":6,"epoch":9,`+created+`,"present":null,"error":"another definition"}],"epoch":4}`)
+		"\n"+`{"id":6,"epoch":9,`+created+`,"present":null,"error":"another definition"}],`+pastTail)
+	if got := r.header.Get("Weir-Backfilling"); got != "v%20%C3%BC" {
+		t.Errorf("backfilling %q", got)
+	}
 	if r.header.Get("Weir-Checkpoint") != "2,3" || r.header.Get("Weir-Epoch") != "4" {
 		t.Errorf("headers %v", r.header)
 	}
 	s.get("/api/v1/views/v/history?city=Paris").code(t, BadRequest, "whole key")
 	s.get("/api/v1/views/v/history?city=Paris&hour=2026-11-29T10:00:00&x=1").code(t, BadRequest, "no key column x")
+	s.get("/api/v1/views/v/history?city=Paris&hour=2026-11-29T10:00:00&numbers=string&numbers=").code(t, BadRequest, "numbers is given twice")
 	s.get("/api/v1/views/w/history").code(t, NotFound, "w")
 }
 

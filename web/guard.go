@@ -95,11 +95,17 @@ func (s *Server) guard(c *fiber.Ctx) error {
 		return s.auth.refuse(c)
 	}
 	if c.Get(fiber.HeaderContentEncoding) != "" {
+		if err := s.wrongMethod(c); err != nil {
+			return err
+		}
 		return queryable.Errorf(queryable.BadType, "a compressed body is not read; send it as it is")
 	}
 	if c.Method() == fiber.MethodPost {
 		media, _, _ := strings.Cut(c.Get(fiber.HeaderContentType), ";")
 		if !strings.EqualFold(strings.TrimSpace(media), fiber.MIMEApplicationJSON) {
+			if err := s.wrongMethod(c); err != nil {
+				return err // whatever its body was
+			}
 			return queryable.Errorf(queryable.BadType, "POST takes Content-Type: application/json")
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,12 +123,28 @@ func New(o Options) (*Server, error) {
 
 // nothing answers a request that no route took: its path is wrong, or its method.
 func (s *Server) nothing(c *fiber.Ctx) error {
-	for _, r := range s.app.GetRoutes(true) {
-		if r.Path != "/*" && r.Method != c.Method() && fiber.RoutePatternMatch(c.Path(), r.Path) {
-			return queryable.Errorf(queryable.BadMethod, "%s is not for this path, %s is", c.Method(), r.Method)
-		}
+	if err := s.wrongMethod(c); err != nil {
+		return err
 	}
 	return queryable.Errorf(queryable.NotFound, "there is nothing at this path")
+}
+
+// wrongMethod refuses a request whose path takes other methods only, and lists them
+// in Allow.
+func (s *Server) wrongMethod(c *fiber.Ctx) error {
+	var allowed []string
+	for _, r := range s.app.GetRoutes(true) {
+		if r.Path != "/*" && fiber.RoutePatternMatch(c.Path(), r.Path) {
+			allowed = append(allowed, r.Method)
+		}
+	}
+	if len(allowed) == 0 || slices.Contains(allowed, c.Method()) {
+		return nil
+	}
+	slices.Sort(allowed)
+	list := strings.Join(slices.Compact(allowed), ", ")
+	c.Set(fiber.HeaderAllow, list)
+	return queryable.Errorf(queryable.BadMethod, "%s is not for this path; it takes %s", c.Method(), list)
 }
 
 // Serve answers on a listener until Shutdown. It takes the listener over.
