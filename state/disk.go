@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -23,6 +24,19 @@ func (l pebbleLogger) Errorf(format string, args ...any) {
 func (l pebbleLogger) Fatalf(format string, args ...any) {
 	l.s.fail(fmt.Errorf("the disk failed a commit: "+format, args...))
 	select {} // Pebble's goroutine must not go on
+}
+
+// backgroundError is how Pebble reports a flush or a compaction that failed. It
+// tries again without end, with its locks held while it opens; where the disk is
+// full or broken that would be for ever.
+func (l pebbleLogger) backgroundError(err error) {
+	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.EROFS} {
+		if errors.Is(err, e) {
+			l.s.fail(fmt.Errorf("the disk failed a write: %w", err))
+			return
+		}
+	}
+	l.Errorf("in the background: %v", err)
 }
 
 // A disk is the file system as Pebble is to see it.

@@ -188,6 +188,7 @@ func (s *Store) pebbleOptions() (*pebble.Options, func()) {
 		Cache:                       cache,
 		FormatMajorVersion:          pebble.FormatNewest,
 		Logger:                      pebbleLogger{s},
+		EventListener:               &pebble.EventListener{BackgroundError: pebbleLogger{s}.backgroundError},
 		MemTableSize:                64 << 20,
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       4,
