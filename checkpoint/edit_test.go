@@ -1,6 +1,7 @@
 package checkpoint_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -125,6 +126,45 @@ func TestTransformIsRestored(t *testing.T) {
 	ok(t, s.store.Close())
 }
 
+// A group whose __epoch is NULL is of the new epoch, whatever lies under the NULL.
+func TestTransformOfNullEpochs(t *testing.T) {
+	fsys := vfs.NewMem()
+	s := newShop(fsys, "berlin", 1)
+	s.sell(order{"Paris", 10}, order{"Rome", 5})
+	c := s.checkpoint()
+	v, _ := c.Manifest.View("sales")
+	rows := func(ctx context.Context) (array.RecordReader, error) {
+		in, err := checkpoint.Sorted(v, groups([3]any{"Rome", 1, 6}, [3]any{"Paris", 1, 10}, [3]any{"Oslo", 1, 1}))(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer in.Release()
+		var recs []arrow.RecordBatch
+		for in.Next() {
+			rec := in.RecordBatch()
+			n := int(rec.NumRows())
+			under := memory.NewBufferBytes(bytes.Repeat([]byte{0x79}, 8*n))
+			null := memory.NewBufferBytes(make([]byte, (n+7)/8))
+			epochs := array.NewUint64Data(array.NewData(arrow.PrimitiveTypes.Uint64, n, []*memory.Buffer{null, under}, nil, n, 0))
+			fields := append(slices.Clone(rec.Schema().Fields()), arrow.Field{Name: "__epoch", Type: epochs.DataType(), Nullable: true})
+			recs = append(recs, array.NewRecordBatch(arrow.NewSchema(fields, nil), append(slices.Clone(rec.Columns()), epochs), int64(n)))
+		}
+		if len(recs) != 1 {
+			return nil, fmt.Errorf("%d batches", len(recs))
+		}
+		return array.NewRecordReader(recs[0].Schema(), recs)
+	}
+	m, err := checkpoint.Transform(t.Context(), c, s.fs, s.dir, map[string]checkpoint.NewState{"sales": rows}, nil, named("fixed"))
+	ok(t, err)
+	at := c.Manifest.Epoch + 1
+	equal(t, salesOf(t, open(fsys, s.dir, m)), []string{
+		fmt.Sprintf("Oslo 1 1 %d (null)", at),
+		fmt.Sprintf("Paris 1 10 %d (null)", at),
+		fmt.Sprintf("Rome 1 6 %d (null)", at),
+	})
+	ok(t, s.store.Close())
+}
+
 // A file is never shared between a view and its edited form, though nothing else
 // tells them apart.
 func TestEditedFilesAreNotShared(t *testing.T) {
@@ -164,10 +204,12 @@ func TestTransformRefuses(t *testing.T) {
 		"a key twice":      {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, groups([3]any{"Rome", 1, 1}, [3]any{"Rome", 2, 2}))}, "n", "two rows have the key city = Rome"},
 		"a NULL count":     {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, groups([3]any{"Rome", nil, 1}))}, "n", "orders is NULL where city = Rome"},
 		"a negative count": {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, groups([3]any{"Rome", -1, 1}))}, "n", "orders is -1 where city = Rome"},
+		"a group of none":  {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, groups([3]any{strings.Repeat("R", 200), 0, 1}))}, "n", "orders is 0 where city = " + strings.Repeat("R", 80) + "…: a group has a record at least"},
 		"few columns":      {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, narrow)}, "n", "rows have 2 columns"},
 		"another type":     {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, swapped)}, "n", "__sum_amount"},
 		"no change":        {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, groups([3]any{"Rome", 1, 5}, [3]any{"Paris", 1, 10}))}, "n", checkpoint.ErrSame.Error()},
 		"no name":          {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v)}, "", "name of a savepoint"},
+		"a number":         {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v)}, "1", "a number is that of a checkpoint"},
 	} {
 		_, err := checkpoint.Transform(t.Context(), c, fsys, s.dir, x.views, nil, named(x.name))
 		if err == nil || !strings.Contains(err.Error(), x.want) {

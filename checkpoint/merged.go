@@ -122,6 +122,9 @@ func (m *merged) load(p *part) error {
 	if len(p.slots) != slots.Len() {
 		return damaged(p.path, "%d rows of a view that has no key", slots.Len())
 	}
+	if slots.NullN() > 0 {
+		return damaged(p.path, "a row has no slot")
+	}
 	for i, s := range p.slots {
 		if slots.Value(i) != s {
 			return damaged(p.path, "a row has slot %d, but its key hashes to %d", slots.Value(i), s)

@@ -119,6 +119,11 @@ func refusedRows(rec arrow.RecordBatch) (out []state.RefusedRecord, err error) {
 	if err := sameColumns(rec.Schema(), quarantineColumns()); err != nil {
 		return nil, err
 	}
+	for i, c := range rec.Columns()[:10] {
+		if c.NullN() > 0 {
+			return nil, fmt.Errorf("column %s has a NULL", rec.ColumnName(i))
+		}
+	}
 	clone := func(i, row int) []byte {
 		a := rec.Column(i).(*array.Binary)
 		if a.IsNull(row) {

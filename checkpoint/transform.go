@@ -45,7 +45,7 @@ var ErrSame = errors.New("nothing would change")
 // there. What it did stands in the manifest's Edits, and each view that it changed
 // bears the edit's ID, so that no appliance takes it for the other.
 func Transform(ctx context.Context, c *Checkpoint, fsys vfs.FS, dir string, views map[string]NewState, fin Finalizer, o TransformOptions) (*Manifest, error) {
-	if err := CheckName(o.Savepoint); err != nil {
+	if err := VacantName(fsys, dir, o.Savepoint); err != nil {
 		return nil, err
 	}
 	if err := c.Verify(ctx); err != nil {
@@ -241,6 +241,9 @@ func (s *checkedState) check(rec arrow.RecordBatch) error {
 			if col.IsNull(r) {
 				return fmt.Errorf("%s is NULL where %s: a count is never NULL", s.edited.shown(a.Name), rowKey(s.plan, rec, r))
 			}
+			if col.Value(r) == 0 && n > 0 && a.Partial == "count_star()" {
+				return fmt.Errorf("%s is 0 where %s: a group has a record at least; DELETE it", s.edited.shown(a.Name), rowKey(s.plan, rec, r))
+			}
 			if col.Value(r) < 0 {
 				return fmt.Errorf("%s is %d where %s: a count is never negative", s.edited.shown(a.Name), col.Value(r), rowKey(s.plan, rec, r))
 			}
@@ -255,6 +258,9 @@ func Counts(a plan.Accumulator) bool {
 	return a.Rule == agg.Add && strings.HasPrefix(strings.ToLower(a.Partial), "count")
 }
 
+// longKey is how many bytes of a column of a key are shown in a message.
+const longKey = 80
+
 // rowKey shows a key to people.
 func rowKey(p *plan.View, rec arrow.RecordBatch, row int) string {
 	var parts []string
@@ -262,6 +268,9 @@ func rowKey(p *plan.View, rec arrow.RecordBatch, row int) string {
 		text := "NULL"
 		if c := rec.Column(i); c.IsValid(row) {
 			text = c.ValueStr(row)
+		}
+		if len(text) > longKey {
+			text = strings.ToValidUTF8(text[:longKey], "") + "…"
 		}
 		parts = append(parts, k.Name+" = "+text)
 	}
@@ -278,7 +287,8 @@ func (s *checkedState) date(rec arrow.RecordBatch) arrow.RecordBatch {
 	b := array.NewUint64Builder(memory.DefaultAllocator)
 	defer b.Release()
 	for i := range was.Len() {
-		if !s.dated || s.edited.differs.has(s.base+int64(i)) {
+		// No group is of epoch 0: that is how Regroup gives NULL.
+		if !s.dated || was.Value(i) == 0 || s.edited.differs.has(s.base+int64(i)) {
 			b.Append(s.edited.epoch)
 		} else {
 			b.Append(was.Value(i))

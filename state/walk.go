@@ -89,8 +89,9 @@ func (w *walker) close() {
 // key is the slot and key of the group, valid until the next batch.
 func (w *walker) key() []byte { return w.keys.key(w.at) }
 
+// epoch is that of the group's last change, 0 where the rows do not say.
 func (w *walker) epoch() uint64 {
-	if w.epochs == nil {
+	if w.epochs == nil || w.epochs.IsNull(w.at) {
 		return 0
 	}
 	return w.epochs.Value(w.at)
