@@ -76,6 +76,11 @@ func (w *worker) confine(set settingsMsg) error {
 		debug.SetMemoryLimit(set.AddressSpace / 4)
 	}
 	for which, n := range limits {
+		var have unix.Rlimit
+		if err := unix.Getrlimit(which, &have); err != nil {
+			return fmt.Errorf("limit the query process: %w", err)
+		}
+		n = min(n, have.Max) // a limit of the system's may be lower, and stays
 		if err := unix.Setrlimit(which, &unix.Rlimit{Cur: n, Max: n}); err != nil {
 			return fmt.Errorf("limit the query process: %w", err)
 		}
