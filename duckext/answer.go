@@ -161,6 +161,9 @@ func (w *worker) execute(ctx context.Context, k *known, p params, q queryMsg, en
 		return err
 	}
 	cols := res.columns()
+	for i := range cols {
+		cols[i].name = k.st.named(cols[i].name)
+	}
 	if slices.ContainsFunc(cols, func(c resultColumn) bool { return c.known.ID == sqltype.Invalid }) {
 		// What Weir has no Arrow form for travels as text.
 		res.close()
