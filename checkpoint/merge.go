@@ -26,7 +26,7 @@ func Merge(ctx context.Context, from []*Checkpoint, fsys vfs.FS, dir string, fin
 	if len(from) < 2 {
 		return nil, fmt.Errorf("merge: give two checkpoints or more")
 	}
-	if err := CheckName(o.Savepoint); err != nil {
+	if err := VacantName(fsys, dir, o.Savepoint); err != nil {
 		return nil, err
 	}
 	for _, c := range from {

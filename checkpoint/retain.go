@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -135,7 +133,12 @@ func Remove(fsys vfs.FS, dir string, id uint64) error {
 // another one.
 const nextFile = "next"
 
+// reserve makes next the least number that may be given, unless that is greater
+// already: it is never lowered.
 func reserve(fsys vfs.FS, dir string, next uint64) error {
+	if have, err := reserved(fsys, dir); err != nil || have >= next {
+		return err
+	}
 	return atomicfile.Write(fsys, fsys.PathJoin(dir, nextFile), func(f io.Writer) error {
 		_, err := fmt.Fprintln(f, next)
 		return err
@@ -157,30 +160,6 @@ func reserved(fsys vfs.FS, dir string) (uint64, error) {
 		return 0, &Error{Kind: ErrDamaged, Path: path, What: "it is not the number of the next checkpoint", Do: "write a number into it that no checkpoint had"}
 	}
 	return n, nil
-}
-
-// CheckName says whether a savepoint may have the name: 1 to 200 bytes of UTF-8
-// without control characters.
-func CheckName(name string) error {
-	if name == "" || len(name) > 200 || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-		return fmt.Errorf("name of a savepoint %q: give 1 to 200 bytes of UTF-8 without control characters", name)
-	}
-	return nil
-}
-
-// FindSavepoint finds a savepoint of dir by its exact name. It fails with
-// [ErrMissing] when there is none among those that can be read.
-func FindSavepoint(fsys vfs.FS, dir, name string) (*Manifest, error) {
-	ids, err := numbers(fsys, dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range slices.Backward(ids) {
-		if m, err := readManifest(fsys, Path(fsys, dir, id)); err == nil && name != "" && m.Savepoint == name {
-			return m, nil
-		}
-	}
-	return nil, &Error{Kind: ErrMissing, Path: dir, What: fmt.Sprintf("there is no savepoint %q", name), Do: "names are case-sensitive; SHOW SAVEPOINTS lists them"}
 }
 
 // numbers lists the checkpoint directories of dir, whole or not, in order.

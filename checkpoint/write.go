@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -91,12 +90,7 @@ func Write(ctx context.Context, fsys vfs.FS, dir string, snap Snapshot, fin Fina
 		o.Now = time.Now
 	}
 	if o.Savepoint != "" {
-		if err := CheckName(o.Savepoint); err != nil {
-			return nil, err
-		}
-		if m, err := FindSavepoint(fsys, dir, o.Savepoint); err == nil {
-			return nil, &Error{Kind: ErrExists, Path: Path(fsys, dir, m.Checkpoint), What: fmt.Sprintf("it is savepoint %q", o.Savepoint), Do: "give another name, or drop that savepoint first"}
-		} else if !errors.Is(err, ErrMissing) {
+		if err := VacantName(fsys, dir, o.Savepoint); err != nil {
 			return nil, err
 		}
 	}
