@@ -47,6 +47,10 @@ func (c *checkpointTransformCmd) Run(ctx context.Context, s streams, log *slog.L
 	if err != nil {
 		return err
 	}
+	// A statement may run for long, and a bad name makes it all for nothing.
+	if err := checkpoint.VacantName(into.fs, into.dir, c.Name); err != nil {
+		return err
+	}
 	tmp, err := os.MkdirTemp("", "weir-transform-")
 	if err != nil {
 		return fmt.Errorf("make a directory to spill to: %w", err)
@@ -161,6 +165,9 @@ func (checkpointMergeCmd) Help() string {
 }
 
 func (c *checkpointMergeCmd) Run(ctx context.Context, s streams, log *slog.Logger) error {
+	if err := checkpoint.CheckName(c.Name); err != nil {
+		return err
+	}
 	var from []*checkpoint.Checkpoint
 	for _, arg := range c.Checkpoints {
 		f, err := find(ctx, arg)

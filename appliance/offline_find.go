@@ -18,7 +18,7 @@ import (
 )
 
 // namingHelp says how a command line names a checkpoint.
-const namingHelp = "CHECKPOINT is a checkpoint's directory, a bundle (FILE.weir), or DIR for the newest in a directory of checkpoints or a data directory; DIR@42 is number 42 there, DIR@name the savepoint of that name. DIR may be s3://bucket/prefix."
+const namingHelp = "CHECKPOINT is a checkpoint's directory, a bundle (FILE.weir), or DIR for the newest in a directory of checkpoints or a data directory (not one that transform or merge made); DIR@42 is number 42 there, DIR@name the savepoint of that name. DIR may be s3://bucket/prefix."
 
 // A found is a checkpoint that was named. Close it.
 type found struct {
@@ -102,18 +102,13 @@ func (s shelf) open(path string) (*found, error) {
 }
 
 // find opens a checkpoint by its number or its savepoint's name; "" is the one
-// that the directory is itself, or the newest, and an error when that cannot be
-// read.
+// that the directory is itself, or the newest that was taken, and an error when
+// that cannot be read.
 func (s shelf) find(which string) (*found, error) {
 	if which != "" {
-		if n, err := strconv.ParseUint(which, 10, 64); err == nil {
-			if ok, err := s.whole(s.path(n)); ok || err != nil {
-				return s.open(s.path(n))
-			}
-		}
-		m, err := checkpoint.FindSavepoint(s.fs, s.dir, which)
+		m, err := s.named(which)
 		if err != nil {
-			return nil, fmt.Errorf("%w (weir checkpoint ls lists what there is)", err)
+			return nil, err
 		}
 		return s.open(s.path(m.Checkpoint))
 	}
@@ -127,11 +122,28 @@ func (s shelf) find(which string) (*found, error) {
 		}
 		return nil, err
 	}
-	newest := list[len(list)-1].Checkpoint
-	if ids, _ := s.numbers(); err != nil && len(ids) > 0 && ids[len(ids)-1] > newest {
-		return nil, fmt.Errorf("the newest checkpoint cannot be read: %w; name another, the newest of the others is @%d", err, newest)
+	m := checkpoint.Newest(list)
+	if err != nil {
+		ids, _ := s.numbers()
+		for _, id := range ids {
+			if m != nil && id < m.Checkpoint || slices.ContainsFunc(list, func(l *checkpoint.Manifest) bool { return l.Checkpoint == id }) {
+				continue
+			}
+			return nil, fmt.Errorf("the newest checkpoint cannot be read: %w; name another, there are: %s", err, checkpoint.Listed(list))
+		}
 	}
-	return s.open(s.path(newest))
+	if m == nil {
+		return nil, fmt.Errorf("%s: %s; there are: %s", s.dir, onlyEdited, checkpoint.Listed(list))
+	}
+	return s.open(s.path(m.Checkpoint))
+}
+
+// named finds a checkpoint by its number or its savepoint's name.
+func (s shelf) named(which string) (*checkpoint.Manifest, error) {
+	if n, err := strconv.ParseUint(which, 10, 64); err == nil {
+		return checkpoint.FindNumber(s.fs, s.dir, n)
+	}
+	return checkpoint.FindSavepoint(s.fs, s.dir, which)
 }
 
 // find opens the checkpoint that an argument names.

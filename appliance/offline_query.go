@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 
@@ -175,28 +176,29 @@ func (o *offline) at(at *duckext.At) (*checkpoint.Checkpoint, error) {
 	if o.f.temp != "" {
 		return nil, errors.New("a bundle holds one checkpoint: leave AT out")
 	}
-	id := uint64(max(at.Version, 0))
+	var m *checkpoint.Manifest
+	var err error
 	switch {
 	case at.Live:
 		return nil, errors.New("nothing is live without a running appliance")
 	case at.Savepoint != "":
-		m, err := checkpoint.FindSavepoint(o.f.fs, o.f.dir, at.Savepoint)
-		if err != nil {
-			return nil, err
-		}
-		id = m.Checkpoint
+		m, err = checkpoint.FindSavepoint(o.f.fs, o.f.dir, at.Savepoint)
 	case !at.Timestamp.IsZero():
 		list, _ := checkpoint.List(o.f.fs, o.f.dir) // what cannot be read is not meant
-		for _, m := range list {
-			if !m.Created.After(at.Timestamp) {
-				id = max(id, m.Checkpoint)
+		if m = checkpoint.TakenBy(list, at.Timestamp); m == nil {
+			msg := "no checkpoint is as old as " + at.Timestamp.UTC().Format(time.RFC3339)
+			if len(checkpoint.Taken(list)) == 0 {
+				msg = onlyEdited
 			}
+			return nil, fmt.Errorf("%s: %s; there are: %s", o.f.dir, msg, checkpoint.Listed(list))
 		}
-		if id == 0 {
-			return nil, fmt.Errorf("no checkpoint of %s is as old as %s", o.f.dir, at.Timestamp.Format("2006-01-02 15:04:05"))
-		}
+	default:
+		m, err = checkpoint.FindNumber(o.f.fs, o.f.dir, uint64(max(at.Version, 0)))
 	}
-	return checkpoint.Open(o.f.fs, checkpoint.Path(o.f.fs, o.f.dir, id))
+	if err != nil {
+		return nil, err
+	}
+	return checkpoint.Open(o.f.fs, checkpoint.Path(o.f.fs, o.f.dir, m.Checkpoint))
 }
 
 // answerRows is the answer of a query process as rows.

@@ -69,14 +69,17 @@ type recovery struct {
 	dir  string // of the state
 }
 
-// newest describes the newest readable checkpoint, "" when there is none.
-func (r *recovery) newest() string {
+// advice says with what to start to go on from a checkpoint.
+func (r *recovery) advice() string {
 	list, _ := checkpoint.List(r.from.fs, r.from.dir) // of those that cannot be read --restore tells
-	if len(list) == 0 {
-		return ""
+	m := checkpoint.Newest(list)
+	switch {
+	case m != nil:
+		return fmt.Sprintf("start with --restore newest to go on from checkpoint %d of %s", m.Checkpoint, m.Created.Format(time.DateTime))
+	case len(list) > 0:
+		return fmt.Sprintf("start with --restore %d to go on from it (%s)", list[len(list)-1].Checkpoint, onlyEdited)
 	}
-	m := list[len(list)-1]
-	return fmt.Sprintf("checkpoint %d of %s", m.Checkpoint, m.Created.Format(time.DateTime))
+	return "start with --restore newest to go on from the newest that is whole"
 }
 
 // empty decides about a data directory without a state.
@@ -91,8 +94,8 @@ func (r *recovery) empty(ctx context.Context) error {
 	case len(ids) == 0 && (r.cfg.Restore == "" || r.cfg.Restore == restoreNewest && r.cfg.RestoreFrom == ""):
 		return nil // a first start
 	case r.cfg.Restore == "":
-		return fmt.Errorf("%s holds no state, but %s holds checkpoints: start with --restore newest to go on from %s, with --restore and a number or a savepoint's name for another, or with --restore never to count anew from where the topics begin",
-			r.cfg.Data, r.from.dir, cmp.Or(r.newest(), "the newest that is whole"))
+		return fmt.Errorf("%s holds no state, but %s holds checkpoints: %s, with --restore and a number or a savepoint's name for another, or with --restore never to count anew from where the topics begin",
+			r.cfg.Data, r.from.dir, r.advice())
 	}
 	return r.restore(ctx)
 }
@@ -102,7 +105,7 @@ func (r *recovery) damaged(ctx context.Context, cause error) error {
 	if r.cfg.Restore == "" || r.cfg.Restore == restoreNever {
 		do := "there is no checkpoint to go on from: weir reset and a new start count anew from where the topics begin"
 		if ids, err := r.from.numbers(); err == nil && len(ids) > 0 {
-			do = fmt.Sprintf("start with --restore newest to go on from %s; the damaged state is kept beside", cmp.Or(r.newest(), "the newest that is whole"))
+			do = r.advice() + "; the damaged state is kept beside"
 		}
 		return fmt.Errorf("the state is damaged: %w; %s", cause, do)
 	}
@@ -158,7 +161,11 @@ func (r *recovery) newestWhole(ctx context.Context) (*checkpoint.Manifest, error
 	if unreadable != nil {
 		r.cfg.log.Warn("a checkpoint cannot be read", "error", unreadable)
 	}
-	for _, m := range slices.Backward(list) {
+	taken := checkpoint.Taken(list)
+	if len(taken) == 0 && len(list) > 0 {
+		errs = append(errs, fmt.Errorf("%s; there are: %s", onlyEdited, checkpoint.Listed(list)))
+	}
+	for _, m := range slices.Backward(taken) {
 		c, err := checkpoint.Open(r.from.fs, r.from.path(m.Checkpoint))
 		if err == nil {
 			err = c.Verify(ctx)

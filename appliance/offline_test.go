@@ -192,6 +192,9 @@ func TestOfflineTools(t *testing.T) {
 	refusedWith(t, "holds no checkpoint", "checkpoint", "query", t.TempDir(), "SELECT 1")
 	refusedWith(t, "does not exist", "checkpoint", "show", filepath.Join(dir, "00000009"))
 	refusedWith(t, `there is no savepoint "nine"`, "checkpoint", "show", dir+"@nine")
+	for _, args := range [][]string{{"show", dir + "@99"}, {"query", dir + "@99", "FROM total"}, {"query", dir, "FROM total AT (VERSION => 99)"}} {
+		refusedWith(t, "there is no checkpoint 99; there are: 1", append([]string{"checkpoint"}, args...)...)
+	}
 
 	// The export is SELECT * in CSV, and all columns of the file in Arrow.
 	rows, err := csv.NewReader(strings.NewReader(weirs(t, "checkpoint", "export", dir, "--view", "by_city"))).ReadAll()
@@ -281,6 +284,11 @@ func TestTransformRefusesByName(t *testing.T) {
 	refusedWith(t, "view total is given twice", "checkpoint", "transform", dir, "--name", "x", "--select", "total=SELECT orders, revenue, big FROM total",
 		"--select", "by_city=SELECT c.* FROM by_city AS c, total AS t WHERE t.__error IS NULL", "--select", "total=SELECT * FROM total")
 	refusedWith(t, "say what to change", "checkpoint", "transform", dir, "--name", "x")
+	// The name is looked at first: these statements would be refused, too.
+	for name, words := range map[string]string{"": "name of a savepoint", "live": "the present", "1": "a number", "2026-01-31 12:00:00": "a point in time", "a/b": "no slash"} {
+		refusedWith(t, words, "checkpoint", "transform", dir, "--name", name, "--sql", "nonsense")
+		refusedWith(t, words, "checkpoint", "merge", dir, dir, "--into", dir, "--name", name)
+	}
 	list, err := os.ReadDir(dir)
 	if err != nil || len(list) != 1 {
 		t.Errorf("a refused transform left something: %v %v", list, err)
@@ -289,7 +297,56 @@ func TestTransformRefusesByName(t *testing.T) {
 	// An appliance that runs there numbers its own checkpoints.
 	b.must(saleSQL("orders"))
 	sql("an appliance runs on", "DELETE FROM by_city WHERE city = 'Paris'")
-	weirs(t, "checkpoint", "transform", dir, "--name", "x", "--into", t.TempDir(), "--sql", "DELETE FROM by_city WHERE city = 'Paris'")
+	into := t.TempDir()
+	weirs(t, "checkpoint", "transform", dir, "--name", "x", "--into", into, "--sql", "DELETE FROM by_city WHERE city = 'Paris'")
+	refusedWith(t, "already exists", "checkpoint", "transform", dir, "--name", "x", "--into", into, "--sql", "nonsense")
+}
+
+// What a transform made beside checkpoints is none of the moments that they hold.
+func TestTransformIsNotTheNewest(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.topic("orders", 1)
+	produce(b, "orders", 0, []sale{{"Paris", "1.50", "1"}, {"Paris", "2.50", "2"}, {"Rome", "1.00", "3"}})
+	sql := saleSQL("orders")
+	dir := takenOf(b, sql)
+	into := t.TempDir()
+	for _, to := range []string{dir, into} {
+		weirs(t, "checkpoint", "transform", dir, "--name", "less", "--into", to, "--sql", "UPDATE total SET orders = 1")
+	}
+	is := func(at, from, want string) {
+		t.Helper()
+		sameRows(t, at+" "+from, asked(t, at, "SELECT orders FROM total"+from), []string{`{"orders":` + want + `}`})
+	}
+	is(dir, "", "3")
+	is(b.dir, "", "3")
+	is(dir, " AT (TIMESTAMP => now() + INTERVAL 1 DAY)", "3")
+	is(dir+"@less", "", "1")
+	is(dir+"@2", "", "1")
+	is(into+"@less", "", "1")
+	refusedWith(t, `made by transform or merge, and is meant by its number or name only; there are: 1 (savepoint "less")`, "checkpoint", "query", into, "FROM total")
+	refusedWith(t, "made by transform or merge", "checkpoint", "query", into+"@less", "FROM total AT (TIMESTAMP => now() + INTERVAL 1 DAY)")
+
+	b.must(sql)
+	for from, want := range map[string]string{"AT (TIMESTAMP => now() + INTERVAL 1 DAY)": "3\n", "AT (VERSION => 2)": "1\n"} {
+		if got := b.rows("SELECT orders FROM total " + from); got != want {
+			t.Errorf("%s: %q, not %q", from, got, want)
+		}
+	}
+	b.stop()
+	b.lose()
+	b.restoring("99", "")
+	b.refused(`there is no checkpoint 99; there are: 2 (savepoint "less"), 1`, sql)
+	b.restoring("", into)
+	b.refused("start with --restore 1 to go on from it", sql)
+	b.restoring("newest", into)
+	b.refused("made by transform or merge", sql)
+	b.restoring("newest", "")
+	b.must(sql)
+	b.caughtUp()
+	if got := b.rows("SELECT orders FROM total"); got != "3\n" {
+		t.Errorf("restored: %q", got)
+	}
 }
 
 // An appliance goes on from a transform: what it counts comes on top, and VERIFY
@@ -364,11 +421,11 @@ func TestMergeIsTheUnionOfRecords(t *testing.T) {
 	if !strings.Contains(out, "no appliance can go on from it: source orders stands in the topics orders") {
 		t.Error(out)
 	}
-	sameRows(t, "by_city", asked(t, into, "FROM by_city"), batch(t, all, byCity))
+	sameRows(t, "by_city", asked(t, into+"@1", "FROM by_city"), batch(t, all, byCity))
 	sameRows(t, "total", asked(t, into+"@both", "FROM total"), batch(t, all, total))
 	refusedWith(t, "records would be counted twice", "checkpoint", "merge", dirs[0], dirs[0], "--into", into, "--name", "twice")
 	refusedWith(t, "can be queried, not resumed", "restore", "--from", into+"@both", "--data", filepath.Join(t.TempDir(), "new"))
-	code, diff, errs := weir("checkpoint", "diff", dirs[0], into, "--summary")
+	code, diff, errs := weir("checkpoint", "diff", dirs[0], into+"@both", "--summary")
 	if code != exitDiffers || !strings.Contains(diff, "view total: 0 added, 0 removed, 1 changed, 0 the same") {
 		t.Errorf("diff: exit status %d: %s%s", code, diff, errs)
 	}
@@ -406,14 +463,14 @@ func TestCheckpointVerbsPrint(t *testing.T) {
 	if code != exitDiffers || !slices.Equal(sorted, wanted) {
 		t.Errorf("diff: exit status %d:\n%s%s", code, out, errs)
 	}
-	text := weirs(t, "checkpoint", "show", dir)
+	text := weirs(t, "checkpoint", "show", dir+"@fixed")
 	for _, s := range []string{"savepoint fixed", "by transform of checkpoint 1", "UPDATE by_city SET revenue = 5", "position", "column revenue", "merges by add"} {
 		if !strings.Contains(text, s) {
 			t.Errorf("show does not say %q:\n%s", s, text)
 		}
 	}
 	var m checkpoint.Manifest
-	if err := json.Unmarshal([]byte(weirs(t, "checkpoint", "show", "--json", dir)), &m); err != nil || m.Checkpoint != 2 {
+	if err := json.Unmarshal([]byte(weirs(t, "checkpoint", "show", "--json", dir+"@2")), &m); err != nil || m.Checkpoint != 2 {
 		t.Error(m.Checkpoint, err)
 	}
 	if out := weirs(t, "checkpoint", "verify", b.dir); strings.Count(out, ": whole, 2 views") != 2 {
@@ -431,8 +488,8 @@ func TestCheckpointVerbsPrint(t *testing.T) {
 		t.Fatal(err)
 	}
 	refusedWith(t, path+": damaged", "checkpoint", "verify", dir)
-	refusedWith(t, "damaged", "checkpoint", "export", dir, "--view", "by_city")
-	refusedWith(t, "damaged", "restore", "--from", dir, "--data", filepath.Join(t.TempDir(), "new"))
+	refusedWith(t, "damaged", "checkpoint", "export", dir+"@2", "--view", "by_city")
+	refusedWith(t, "damaged", "restore", "--from", dir+"@2", "--data", filepath.Join(t.TempDir(), "new"))
 
 	// When the newest cannot be read, an older one does not stand in for it.
 	flip(t, filepath.Join(checkpointPath(dir, 2), checkpoint.ManifestName))

@@ -14,20 +14,10 @@ import (
 	"weir/state/ddl"
 )
 
-// checkSavepoint says whether a savepoint may have a name. Those that mean another
-// point in time where savepoints are named are refused.
+// checkSavepoint says whether a savepoint may have a name.
 func checkSavepoint(name string) error {
 	if err := checkpoint.CheckName(name); err != nil {
 		return queryable.Errorf(queryable.BadRequest, "%w", err)
-	}
-	_, notTime := time.Parse(time.RFC3339, name)
-	switch {
-	case strings.EqualFold(name, "live"):
-		return queryable.Errorf(queryable.BadRequest, "a savepoint cannot be named %q: that is the present; choose another name", name)
-	case strings.Trim(name, "0123456789") == "":
-		return queryable.Errorf(queryable.BadRequest, "a savepoint cannot be named %q: a number is that of a checkpoint; choose another name", name)
-	case notTime == nil:
-		return queryable.Errorf(queryable.BadRequest, "a savepoint cannot be named %q: that is a point in time; choose another name", name)
 	}
 	return nil
 }
@@ -117,7 +107,11 @@ func (k *keeper) at(point string) (uint64, error) {
 	if t, err := time.Parse(time.RFC3339, point); err == nil {
 		return k.before(t)
 	}
-	return k.find(point)
+	n, err := k.find(point)
+	if err != nil && checkpoint.LikeTime(point) {
+		return 0, queryable.Errorf(queryable.BadRequest, "%q is no time as it is written here: give RFC 3339, such as 2026-01-31T12:00:00Z (in an address, a + is %%2B)", point)
+	}
+	return n, err
 }
 
 // named finds a savepoint.
@@ -133,17 +127,22 @@ func (k *keeper) named(name string) (uint64, error) {
 // before finds the newest checkpoint that was taken at or before a time.
 func (k *keeper) before(t time.Time) (uint64, error) {
 	ms := k.list()
-	for _, m := range slices.Backward(ms) {
-		if !m.Created.After(t) {
-			return m.Checkpoint, nil
-		}
+	if m := checkpoint.TakenBy(ms, t); m != nil {
+		return m.Checkpoint, nil
 	}
 	msg := "no checkpoint is as old as " + t.UTC().Format(time.RFC3339)
-	if len(ms) == 0 {
-		return 0, k.unknown(msg)
+	taken := checkpoint.Taken(ms)
+	switch {
+	case len(taken) > 0:
+		return 0, queryable.Errorf(queryable.NotFound, "%s: the oldest, %s, is of %s", msg, pointName(taken[0]), taken[0].Created.UTC().Format(time.RFC3339))
+	case len(ms) > 0:
+		msg = onlyEdited
 	}
-	return 0, queryable.Errorf(queryable.NotFound, "%s: the oldest, %s, is of %s", msg, pointName(ms[0]), ms[0].Created.UTC().Format(time.RFC3339))
+	return 0, k.unknown(msg)
 }
+
+// onlyEdited says why there is no newest checkpoint.
+const onlyEdited = "what is there was made by transform or merge, and is meant by its number or name only"
 
 // pointName is what a checkpoint is called in messages.
 func pointName(m *checkpoint.Manifest) string {
@@ -155,24 +154,11 @@ func pointName(m *checkpoint.Manifest) string {
 
 // unknown adds to an error what there is.
 func (k *keeper) unknown(msg string) error {
-	const most = 12
 	ms := k.list()
 	if len(ms) == 0 {
 		return queryable.Errorf(queryable.NotFound, "%s: none has been taken yet, CHECKPOINT or CREATE SAVEPOINT takes one", msg)
 	}
-	var names []string
-	for _, m := range slices.Backward(ms) {
-		if len(names) == most {
-			names = append(names, fmt.Sprintf("and %d older", len(ms)-most))
-			break
-		}
-		name := strconv.FormatUint(m.Checkpoint, 10)
-		if m.Savepoint != "" {
-			name += fmt.Sprintf(" (savepoint %q)", m.Savepoint)
-		}
-		names = append(names, name)
-	}
-	return queryable.Errorf(queryable.NotFound, "%s; there are: %s", msg, strings.Join(names, ", "))
+	return queryable.Errorf(queryable.NotFound, "%s; there are: %s", msg, checkpoint.Listed(ms))
 }
 
 // createSavepoint runs CREATE SAVEPOINT.
