@@ -49,6 +49,7 @@ type config struct {
 	// shown is what weir open shows, read only and without topics; "" for an
 	// appliance that counts.
 	shown string
+	taken time.Time // when what is shown was taken
 }
 
 // Appliance is one running Weir.
@@ -146,6 +147,10 @@ func openAppliance(ctx context.Context, cfg config) (_ *Appliance, err error) {
 		return a, err
 	}
 	a.committed.Store(time.Now().UnixMilli())
+	if cfg.shown != "" {
+		a.committed.Store(cfg.taken.UnixMilli())
+		a.keeper.shows = cfg.shown
+	}
 	a.open.Store(true)
 	return a, nil
 }

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"weir/checkpoint"
 	"weir/checkpoint/objectstore"
@@ -61,6 +64,9 @@ func (c *checkpointLsCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	if err := c.listable(dir); err != nil {
+		return err
+	}
 	list, unreadable := checkpoint.List(dir.fs, dir.dir)
 	if len(list) == 0 && unreadable == nil {
 		return fmt.Errorf("%s holds no checkpoint", c.Dir)
@@ -91,6 +97,19 @@ func (c *checkpointLsCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	return unreadable
+}
+
+// listable refuses what is a checkpoint and not a directory of them.
+func (c *checkpointLsCmd) listable(dir shelf) error {
+	if dir.fs == vfs.Default {
+		if info, err := os.Stat(dir.dir); err == nil && !info.IsDir() {
+			return fmt.Errorf("%s is a file, and ls lists a directory of checkpoints: weir checkpoint show %s shows a bundle", c.Dir, c.Dir)
+		}
+	}
+	if one, err := dir.whole(dir.dir); err == nil && one {
+		return fmt.Errorf("%s is one checkpoint, and ls lists a directory of them: weir checkpoint show %s shows it", c.Dir, c.Dir)
+	}
+	return nil
 }
 
 // shown is a name as a terminal may see it.
@@ -165,6 +184,9 @@ func show(out io.Writer, m *checkpoint.Manifest) error {
 		v := &m.Views[i]
 		fmt.Fprintf(w, "\nview %s\n%s", shown(v.Name), indented(v.SQL))
 		fmt.Fprintf(w, "  groups\t%d, of them %d in error; state of %d bytes\n", v.Groups, v.Errors, v.Bytes)
+		if wasBackfilling(m, v) {
+			fmt.Fprintf(w, "  note\t%s\n", notWhole(v.Name))
+		}
 		for _, c := range v.Columns {
 			what := c.Role
 			if c.Accumulator != "" {
@@ -248,12 +270,12 @@ func verifyOne(ctx context.Context, out io.Writer, open func() (*found, error)) 
 	}
 	defer f.Close()
 	if err := f.Verify(ctx); err != nil {
-		return err
+		return f.named(err)
 	}
 	note := ""
 	if err := f.Manifest.Resumable(); err != nil {
 		note = "; " + err.Error()
 	}
-	fmt.Fprintf(out, "%s: whole, %d views, %d bytes%s\n", f.path, len(f.Manifest.Views), f.Manifest.Bytes(), note)
+	fmt.Fprintf(out, "%s: whole, %d views, %d bytes%s\n", f.called(), len(f.Manifest.Views), f.Manifest.Bytes(), note)
 	return nil
 }

@@ -14,7 +14,7 @@ type checkpointCompactCmd struct {
 
 // Help is shown with --help.
 func (checkpointCompactCmd) Help() string {
-	return "A view that is kept as a base and deltas becomes one file, which any program opens without knowing of deltas. The checkpoint holds what it held, under the same number. After a crash it is as it was or whole.\n\n" +
+	return "A view that is kept as a base and deltas becomes one file, which any program opens without knowing of deltas. The checkpoint holds what it held, under the same number. After a crash it is as it was or whole. While an appliance runs on the data directory it is refused: that one makes whole what has many deltas itself.\n\n" +
 		"Exit status: 0 whole, 1 an error, 2 wrong usage."
 }
 
@@ -36,7 +36,7 @@ func compactOne(ctx context.Context, s streams, arg string) error {
 	if f.temp != "" {
 		return errors.New("a bundle is not written to")
 	}
-	dir, err := writable(ctx, "", f)
+	dir, err := writable(ctx, "", f, "compact changes files that it may read, so stop it first")
 	if err != nil {
 		return err
 	}

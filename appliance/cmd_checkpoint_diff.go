@@ -29,7 +29,7 @@ type checkpointDiffCmd struct {
 
 // Help is shown with --help.
 func (checkpointDiffCmd) Help() string {
-	return namingHelp + "\n\nGroups are compared by their keys and accumulators, from which all results follow. A line begins with + (only in B), - (only in A) or ~ (changed).\n\n" +
+	return namingHelp + "\n\nGroups are compared by their keys and accumulators, from which all results follow. A line begins with + (only in B), - (only in A) or ~ (changed). Of a view that still read old records in one of them it is said (with --json as backfilling).\n\n" +
 		"Exit status: 0 nothing differs, 1 an error, 2 wrong usage, 3 something differs."
 }
 
@@ -82,7 +82,7 @@ func (c *checkpointDiffCmd) diff(ctx context.Context, out io.Writer, a, b *found
 		where := "the first"
 		switch {
 		case !inA && !inB:
-			return false, fmt.Errorf("there is no view %s: %s has %s", name, c.A, strings.Join(names(a.Manifest), ", "))
+			return false, unmaterialized(a.Manifest, c.A, name)
 		case inB:
 			where = "the second"
 		}
@@ -97,6 +97,16 @@ func (c *checkpointDiffCmd) diff(ctx context.Context, out io.Writer, a, b *found
 		}
 	}
 	return same, nil
+}
+
+// unfinishedIn says which of two checkpoints have a view that is not whole.
+func unfinishedIn(a, b *checkpoint.Manifest, name string) (where []string) {
+	for i, m := range []*checkpoint.Manifest{a, b} {
+		if v, ok := m.View(name); ok && wasBackfilling(m, v) {
+			where = append(where, []string{"the first", "the second"}[i])
+		}
+	}
+	return where
 }
 
 func has(m *checkpoint.Manifest, view string) bool {
@@ -125,13 +135,20 @@ func (c *checkpointDiffCmd) view(ctx context.Context, out io.Writer, a, b *found
 	}
 	n, err := checkpoint.Diff(ctx, a.Checkpoint, b.Checkpoint, name, each)
 	if err != nil {
-		return false, err
+		return false, b.named(a.named(err))
 	}
+	old := unfinishedIn(a.Manifest, b.Manifest, name)
 	if c.JSON {
 		return n.Equal(), json.NewEncoder(out).Encode(struct {
 			View string `json:"view"`
 			checkpoint.DiffCount
-		}{v.Name, n})
+			Backfilling []string `json:"backfilling,omitempty"`
+		}{v.Name, n, old})
+	}
+	for _, where := range old {
+		if _, err := fmt.Fprintf(out, "%s in %s\n", notWhole(v.Name), where); err != nil {
+			return false, err
+		}
 	}
 	_, err = fmt.Fprintf(out, "view %s: %d added, %d removed, %d changed, %d the same\n", shown(v.Name), n.Added, n.Removed, n.Changed, n.Same)
 	return n.Equal(), err

@@ -34,16 +34,26 @@ func (checkpointTransformCmd) Help() string {
 		"Exit status: 0 written, 1 an error or nothing would change (nothing is written), 2 wrong usage."
 }
 
-func (c *checkpointTransformCmd) Run(ctx context.Context, s streams, log *slog.Logger) (err error) {
+// Validate is called by kong.
+func (c *checkpointTransformCmd) Validate() error {
 	if len(c.SQL)+len(c.Select) == 0 {
 		return errors.New("say what to change: --sql or --select")
 	}
+	for _, arg := range c.Select {
+		if !strings.Contains(arg, "=") {
+			return fmt.Errorf("--select %s: the form is VIEW=SELECT…", arg)
+		}
+	}
+	return nil
+}
+
+func (c *checkpointTransformCmd) Run(ctx context.Context, s streams, log *slog.Logger) (err error) {
 	f, err := find(ctx, c.Checkpoint)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	into, err := writable(ctx, c.Into, f)
+	into, err := writable(ctx, c.Into, f, orStop)
 	if err != nil {
 		return err
 	}
@@ -65,17 +75,18 @@ func (c *checkpointTransformCmd) Run(ctx context.Context, s streams, log *slog.L
 	for _, stmt := range c.SQL {
 		rows, err := e.change(ctx, stmt)
 		if err != nil {
-			return pointed(stmt, err)
+			return pointed(stmt, f.named(err))
 		}
-		fmt.Fprintf(s.out, "%d rows: %s\n", rows, shown(stmt))
+		noun := "rows"
+		if rows == 1 {
+			noun = "row"
+		}
+		fmt.Fprintf(s.out, "%d %s: %s\n", rows, noun, shown(stmt))
 	}
 	for _, arg := range c.Select {
-		view, sel, ok := strings.Cut(arg, "=")
-		if !ok {
-			return fmt.Errorf("--select %s: the form is VIEW=SELECT…", arg)
-		}
+		view, sel, _ := strings.Cut(arg, "=")
 		if err := e.replace(ctx, strings.TrimSpace(view), sel); err != nil {
-			return pointed(sel, err)
+			return pointed(sel, f.named(err))
 		}
 		sql = append(sql, arg)
 	}
@@ -87,7 +98,7 @@ func (c *checkpointTransformCmd) Run(ctx context.Context, s streams, log *slog.L
 	m, err := checkpoint.Transform(ctx, f.Checkpoint, into.fs, into.dir, e.states(), fin,
 		checkpoint.TransformOptions{Options: checkpoint.Options{Savepoint: c.Name, Writer: version()}, SQL: sql})
 	if err != nil {
-		return err
+		return f.named(err)
 	}
 	wrote(s, m, into)
 	return nil
@@ -110,9 +121,12 @@ func wrote(s streams, m *checkpoint.Manifest, into shelf) {
 	fmt.Fprintf(s.out, "wrote savepoint %s: %s\n", shown(m.Savepoint), into.path(m.Checkpoint))
 }
 
+// orStop is what to do about an appliance that runs where a savepoint would go.
+const orStop = "give another --into, or stop it first"
+
 // writable is the directory of checkpoints to write to. An appliance that runs
-// there numbers its own.
-func writable(ctx context.Context, into string, f *found) (dir shelf, err error) {
+// there numbers its own; do says what to do then.
+func writable(ctx context.Context, into string, f *found, do string) (dir shelf, err error) {
 	switch {
 	case into != "":
 		if dir, err = shelfAt(ctx, into); err != nil {
@@ -127,7 +141,7 @@ func writable(ctx context.Context, into string, f *found) (dir shelf, err error)
 	if dir.fs == vfs.Default && filepath.Base(dir.dir) == checkpointsDir && isDir(at) {
 		lock, err := vfs.Default.Lock(filepath.Join(at, "lock"))
 		if err != nil {
-			return dir, fmt.Errorf("an appliance runs on %s: give another --into, or stop it first", filepath.Dir(dir.dir))
+			return dir, fmt.Errorf("an appliance runs on %s: %s", filepath.Dir(dir.dir), do)
 		}
 		if err := lock.Close(); err != nil {
 			return dir, fmt.Errorf("unlock %s: %w", at, err)
@@ -164,20 +178,29 @@ func (checkpointMergeCmd) Help() string {
 		namingHelp + "\n\nExit status: 0 written, 1 an error (nothing is written), 2 wrong usage."
 }
 
+// Validate is called by kong.
+func (c *checkpointMergeCmd) Validate() error {
+	if len(c.Checkpoints) < 2 {
+		return errors.New("merge takes two checkpoints or more")
+	}
+	return nil
+}
+
 func (c *checkpointMergeCmd) Run(ctx context.Context, s streams, log *slog.Logger) error {
 	if err := checkpoint.CheckName(c.Name); err != nil {
 		return err
 	}
 	var from []*checkpoint.Checkpoint
+	var all []*found
 	for _, arg := range c.Checkpoints {
 		f, err := find(ctx, arg)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		from = append(from, f.Checkpoint)
+		from, all = append(from, f.Checkpoint), append(all, f)
 	}
-	into, err := writable(ctx, c.Into, nil)
+	into, err := writable(ctx, c.Into, nil, orStop)
 	if err != nil {
 		return err
 	}
@@ -188,6 +211,9 @@ func (c *checkpointMergeCmd) Run(ctx context.Context, s streams, log *slog.Logge
 	defer done()
 	m, err := checkpoint.Merge(ctx, from, into.fs, into.dir, fin, checkpoint.Options{Savepoint: c.Name, Writer: version()})
 	if err != nil {
+		for _, f := range all {
+			err = f.named(err)
+		}
 		return err
 	}
 	wrote(s, m, into)

@@ -24,7 +24,7 @@ type checkpointExportCmd struct {
 	View       string `required:"" help:"The view." placeholder:"NAME"`
 	Format     string `enum:"csv,ndjson,arrow,parquet,iceberg" default:"csv" help:"Form of the rows: ${enum}. arrow is an Arrow IPC stream, iceberg a table."`
 	Output     string `short:"o" type:"path" help:"File to write, whole or not at all; standard output without it. With --format iceberg the table's directory, which gets the old or the new snapshot." placeholder:"FILE"`
-	Keep       int    `default:"10" help:"With --format iceberg: how many snapshots of the table stay, the new one included." placeholder:"N"`
+	Keep       *int   `help:"With --format iceberg: how many snapshots of the table stay, the new one included (default: 10)." placeholder:"N"`
 	AllColumns bool   `help:"With --format arrow, parquet or iceberg: all columns of the file as they are (keys, results, accumulators, system columns), of all groups, those in error and those that HAVING hides included."`
 }
 
@@ -32,7 +32,7 @@ type checkpointExportCmd struct {
 func (checkpointExportCmd) Help() string {
 	return "Writes the rows that SELECT * FROM the view would show, without a limit and a batch at a time. A group in error ends it. For other rows or columns use weir checkpoint query.\n\n" +
 		"--format iceberg makes the rows the next snapshot of an Apache Iceberg table, which is made if it is not there. A view may have got columns since; other changes of its columns are refused.\n\n" +
-		"Exit status: 0 written in full, 1 an error, 2 wrong usage."
+		"Exit status: 0 written in full, 1 an error, or the view still read old records when the checkpoint was taken (what it had is written), 2 wrong usage."
 }
 
 // Validate is called by kong.
@@ -42,10 +42,20 @@ func (c *checkpointExportCmd) Validate() error {
 		return errors.New("--all-columns goes with --format arrow, parquet or iceberg")
 	case c.Format == "iceberg" && c.Output == "":
 		return errors.New("--format iceberg needs -o DIR, the directory of the table")
-	case c.Keep < 1:
+	case c.Keep != nil && c.Format != "iceberg":
+		return errors.New("--keep goes with --format iceberg")
+	case c.Keep != nil && *c.Keep < 1:
 		return errors.New("--keep is 1 or more")
 	}
 	return nil
+}
+
+// keep is how many snapshots of a table stay.
+func (c *checkpointExportCmd) keep() int {
+	if c.Keep == nil {
+		return 10
+	}
+	return *c.Keep
 }
 
 func (c *checkpointExportCmd) Run(ctx context.Context, s streams) error {
@@ -54,11 +64,22 @@ func (c *checkpointExportCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer f.Close()
-	t, err := f.Table(c.View)
+	t, err := f.state(c.View)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
+	if err := c.export(ctx, s, t, f); err != nil {
+		return f.named(err)
+	}
+	if wasBackfilling(f.Manifest, t.View) {
+		fmt.Fprintln(s.err, "weir:", notWhole(t.View.Name))
+		return exitCode(exitError)
+	}
+	return nil
+}
+
+func (c *checkpointExportCmd) export(ctx context.Context, s streams, t *checkpoint.Table, f *found) error {
 	if c.Format == "iceberg" {
 		return c.table(ctx, s, t, f.Manifest)
 	}

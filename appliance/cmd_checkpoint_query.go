@@ -31,7 +31,7 @@ func (checkpointQueryCmd) Help() string {
 	return "The materialized views and the views of the checkpoint are there under their names; v AT (VERSION => 41) and state_at('v', name := 'before') read others of the same directory. " +
 		"The query runs in a process of its own without files, network or settings, as ad-hoc SQL of a running appliance does.\n\n" +
 		"Examples:\n  weir checkpoint query data/shop 'SELECT * FROM revenue_by_city ORDER BY revenue DESC LIMIT 10'\n  weir checkpoint query --format csv data/shop@42 'FROM revenue_by_city' > cities.csv\n\n" +
-		"Exit status: 0 answered in full, 1 an error or an answer that is not whole, 2 wrong usage."
+		"Exit status: 0 answered in full, 1 an error or an answer that is not whole (cut, or of a view that still read old records when the checkpoint was taken), 2 wrong usage."
 }
 
 func (c *checkpointQueryCmd) Run(ctx context.Context, s streams) error {
@@ -52,9 +52,19 @@ func (c *checkpointQueryCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer f.Close()
 	rows, err := queryOffline(ctx, f, sql, c.Timeout, int64(c.Memory))
+	if err != nil {
+		err = f.named(err)
+	}
 	if e, ok := errors.AsType[*duckext.QueryError](err); ok {
 		fmt.Fprintln(s.err, "weir:", e.Message)
 		if at := (&client.Error{Position: e.Offset}).Point(sql); at != "" {
+			fmt.Fprintln(s.err, at)
+		}
+		return exitCode(exitError)
+	}
+	if e, ok := errors.AsType[*queryable.Error](err); ok {
+		fmt.Fprintln(s.err, "weir:", e.Message)
+		if at := (&client.Error{Position: e.Position}).Point(sql); at != "" {
 			fmt.Fprintln(s.err, at)
 		}
 		return exitCode(exitError)
@@ -65,11 +75,18 @@ func (c *checkpointQueryCmd) Run(ctx context.Context, s streams) error {
 	if err := printRows(s.out, rows, c.Format); err != nil {
 		return err
 	}
+	var code error
 	if rows.Truncated() {
 		fmt.Fprintln(s.err, "weir: the answer is not whole: it was cut at 1 GB")
-		return exitCode(exitError)
+		code = exitCode(exitError)
 	}
-	return nil
+	for _, v := range rows.Backfilling {
+		if c.Format != "table" { // which says so itself
+			fmt.Fprintln(s.err, "weir:", notWhole(v))
+		}
+		code = exitCode(exitError)
+	}
+	return code
 }
 
 // printRows writes rows in a form and releases them. JSON has all its digits, so
@@ -105,8 +122,11 @@ func queryOffline(ctx context.Context, f *found, sql string, timeout time.Durati
 		MaxRows: 1 << 40, MaxBytes: 1 << 30, Logger: slog.New(slog.DiscardHandler),
 	}, o)
 	res, err := pool.Query(ctx, duckext.Request{SQL: sql})
+	if e, ok := errors.AsType[*duckext.QueryError](err); ok {
+		err = o.blame(ctx, e, memory)
+	}
 	if err = errors.Join(err, pool.Close()); err != nil {
 		return nil, err
 	}
-	return answerRows(res)
+	return o.answerRows(res)
 }

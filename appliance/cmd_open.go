@@ -43,13 +43,16 @@ func (c *bundleCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer f.Close()
 	if err := f.WriteBundle(c.Output); err != nil {
-		return err
+		return f.named(err)
 	}
 	info, err := os.Stat(c.Output)
 	if err != nil {
 		return fmt.Errorf("write bundle: %w", err)
 	}
 	fmt.Fprintf(s.out, "wrote %s: checkpoint %d, %d views, %d bytes\n", c.Output, f.Manifest.Checkpoint, len(f.Manifest.Views), info.Size())
+	for _, v := range unfinishedViews(f.Manifest) {
+		fmt.Fprintln(s.out, notWhole(v))
+	}
 	return nil
 }
 
@@ -73,34 +76,35 @@ func (c *openCmd) Run(ctx context.Context, s streams, log *slog.Logger) (err err
 		return fmt.Errorf("make a directory for the views: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-	what, err := c.unpack(ctx, tmp)
+	what, taken, err := c.unpack(ctx, tmp)
 	if err != nil {
 		return err
 	}
 	cfg := config{
 		serveFlags: serveFlags{Addr: c.Addr, Data: tmp, QueryTimeout: c.QueryTimeout, QueryMemory: c.QueryMemory, Memory: c.Memory, Checkpoint: time.Hour},
-		shown:      what, log: log,
+		shown:      what, taken: taken, log: log,
 	}
 	fmt.Fprintf(s.out, "read only: %s; no topic is read\n", what)
 	return serve(ctx, cfg, s.out, false)
 }
 
-// unpack makes a state of the checkpoint, and says which one it is.
-func (c *openCmd) unpack(ctx context.Context, data string) (string, error) {
+// unpack makes a state of the checkpoint, and says which one it is and when it was
+// taken.
+func (c *openCmd) unpack(ctx context.Context, data string) (what string, taken time.Time, err error) {
 	f, err := find(ctx, c.From)
 	if err != nil {
-		return "", err
+		return "", taken, err
 	}
 	defer f.Close()
 	m, err := checkpoint.RestoreSome(ctx, f.fs, f.path, filepath.Join(data, stateDir), state.Options{}, checkpoint.Choice{Unresumable: true})
 	if err != nil {
-		return "", err
+		return "", taken, f.named(err)
 	}
 	name := ""
 	if m.Savepoint != "" {
-		name = " " + shown(m.Savepoint)
+		name = fmt.Sprintf(" (savepoint %q)", m.Savepoint)
 	}
-	return fmt.Sprintf("checkpoint %d%s of %s in %s", m.Checkpoint, name, m.Created.Format(time.DateTime), c.From), nil
+	return fmt.Sprintf("checkpoint %d%s of %s in %s", m.Checkpoint, name, m.Created.Format(time.DateTime), c.From), m.Created, nil
 }
 
 // readOnly says why nothing can be changed, nil where it can.

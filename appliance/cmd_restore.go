@@ -61,10 +61,7 @@ func choose(ctx context.Context, m *checkpoint.Manifest, views []string) (c chec
 	for _, name := range views {
 		v, ok := m.View(strings.TrimSpace(name))
 		if !ok {
-			if slices.ContainsFunc(m.Queries, func(q checkpoint.Query) bool { return strings.EqualFold(q.Name, name) }) {
-				return c, nil, fmt.Errorf("%s is a view without state: name the materialized views that it reads", name)
-			}
-			return c, nil, fmt.Errorf("the checkpoint has no materialized view %s: it has %s", name, strings.Join(names(m), ", "))
+			return c, nil, unmaterialized(m, "the checkpoint", strings.TrimSpace(name))
 		}
 		kept[strings.ToLower(v.Name)] = true
 	}

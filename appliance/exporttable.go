@@ -23,7 +23,7 @@ func (c *checkpointExportCmd) table(ctx context.Context, s streams, t *checkpoin
 		return err
 	}
 	defer rows.Release()
-	snap, err := iceberg.Export(ctx, vfs.Default, c.Output, columns, rows, iceberg.Options{View: t.View.Name, Properties: snapshotProperties(t.View, m), Keep: c.Keep})
+	snap, err := iceberg.Export(ctx, vfs.Default, c.Output, columns, rows, iceberg.Options{View: t.View.Name, Properties: snapshotProperties(t.View, m), Keep: c.keep()})
 	if err != nil {
 		return err
 	}

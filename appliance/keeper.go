@@ -50,6 +50,7 @@ type keeper struct {
 	fin   checkpoint.Finalizer
 	o     keeping
 	log   *slog.Logger
+	shows string // what weir open shows, and there is no other; else ""
 
 	writing sync.Mutex   // one is written, or dropped, at a time
 	files   sync.RWMutex // held to open files of a checkpoint: none is removed meanwhile

@@ -109,6 +109,9 @@ func (e *editor) change(ctx context.Context, sql string) (rows int64, err error)
 		return 0, err
 	}
 	rows, err = e.s.Change(ctx, sql)
+	if err != nil {
+		err = e.explained(err)
+	}
 	if errors.Is(err, duckext.ErrNoChange) {
 		return 0, fmt.Errorf("%w: a transform takes these, or --select 'view=SELECT …'", err)
 	}
@@ -121,11 +124,34 @@ func (e *editor) change(ctx context.Context, sql string) (rows int64, err error)
 	return rows, err
 }
 
+// explained puts DuckDB's errors of names that the checkpoint knows, and that are
+// no state, in its own words.
+func (e *editor) explained(err error) error {
+	m := e.c.Manifest
+	text := strings.ToLower(err.Error())
+	for _, q := range m.Queries {
+		if strings.Contains(text, "table with name "+strings.ToLower(q.Name)+" does not exist") {
+			return unmaterialized(m, "the checkpoint", q.Name)
+		}
+	}
+	for _, v := range e.views {
+		for _, r := range v.view.Plan.Results {
+			name := strings.ToLower(r.Name)
+			named := strings.Contains(text, "column "+name+" not found in table") || strings.Contains(text, `column "`+name+`" not found in from`) ||
+				strings.Contains(text, "column with name "+name+" ")
+			if named && !slices.ContainsFunc(v.loaded, func(f sqltype.Field) bool { return strings.EqualFold(f.Name, r.Name) }) {
+				return fmt.Errorf("column %s of view %s is a result, not state: change the accumulators that it is computed from (weir checkpoint show lists them)", shown(r.Name), shown(v.view.Name))
+			}
+		}
+	}
+	return err
+}
+
 // replace makes a SELECT the new state of a view.
 func (e *editor) replace(ctx context.Context, view, sel string) error {
 	v, ok := e.c.Manifest.View(view)
 	if !ok {
-		return fmt.Errorf("there is no view %s: the checkpoint has %s", view, strings.Join(names(e.c.Manifest), ", "))
+		return unmaterialized(e.c.Manifest, "the checkpoint", view)
 	}
 	if err := e.load(ctx, quoted(v.Name)+" "+sel); err != nil {
 		return err

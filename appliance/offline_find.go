@@ -27,6 +27,8 @@ type found struct {
 	path string // its directory
 	dir  string // the directory of checkpoints that it lies in
 	temp string // what Close removes, "" if nothing
+
+	bundle string // its file, "" when it is none
 }
 
 // Close removes what was unpacked.
@@ -195,5 +197,5 @@ func unpacked(file, tmp string) (*found, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	return &found{Checkpoint: c, fs: vfs.Default, path: path, dir: dir, temp: dir}, nil
+	return &found{Checkpoint: c, fs: vfs.Default, path: path, dir: dir, temp: dir, bundle: file}, nil
 }

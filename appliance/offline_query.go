@@ -24,6 +24,9 @@ import (
 // see, without one.
 type offline struct {
 	f *found
+	w witness // of what was read
+
+	read []reading // the views that were read
 
 	mu     sync.Mutex
 	engine *duckext.Engine // that finds what plain views read; nil until one is named
@@ -94,6 +97,7 @@ func (l *offlineLease) add(ctx context.Context, r duckext.Ref, depth int) error 
 		return l.table(c, r)
 	}
 	if _, ok := m.View(r.Name); ok {
+		l.o.w.readSource() // what was opened is the present of an answer
 		return l.table(l.o.f.Checkpoint, r)
 	}
 	for i := range m.Queries {
@@ -125,18 +129,28 @@ func names(m *checkpoint.Manifest) []string {
 func (l *offlineLease) table(c *checkpoint.Checkpoint, r duckext.Ref) error {
 	v, ok := c.Manifest.View(r.Name)
 	if !ok {
-		return &duckext.UnknownNameError{Name: r.Name, Names: names(c.Manifest), Offset: r.Offset}
+		err := pastOf(l.o.f.Manifest, r.Name)
+		if _, now := l.o.f.Manifest.View(r.Name); now {
+			err = queryable.Errorf(queryable.NotFound, "view %s is not in %s", r.Name, pointName(c.Manifest))
+		}
+		if err != nil {
+			return placed(err, r.Offset)
+		}
+		return &duckext.UnknownNameError{Name: r.Name, Names: viewNames(c.Manifest), Offset: r.Offset}
 	}
 	t, err := c.Table(v.Name)
 	if err != nil {
-		return err
+		return l.o.f.named(err)
 	}
 	l.opened = append(l.opened, t)
+	l.o.w.readPast(c.Manifest, v)
+	l.o.read = append(l.o.read, reading{c, v})
 	table := "checkpoint:" + strconv.FormatUint(c.Manifest.Checkpoint, 10) + ":" + v.Name
 	p := v.Plan
 	l.views = append(l.views, materialized(r.As, table, &p, v.Groups))
 	l.tables[table] = func(ctx context.Context, s duckext.ScanSpec) (array.RecordReader, error) {
-		return scanChecked(ctx, t, &p, scanRequest(state.ViewID(v.ID), &p, s))
+		rows, err := scanChecked(ctx, t, &p, scanRequest(state.ViewID(v.ID), &p, s))
+		return rows, l.o.f.named(err)
 	}
 	return nil
 }
@@ -202,8 +216,12 @@ func (o *offline) at(at *duckext.At) (*checkpoint.Checkpoint, error) {
 }
 
 // answerRows is the answer of a query process as rows.
-func answerRows(res *duckext.Result) (*queryable.Rows, error) {
-	rows := &queryable.Rows{Answer: queryable.Answer{Epoch: res.Epoch}, Truncated: func() bool { return res.Truncated }}
+func (o *offline) answerRows(res *duckext.Result) (*queryable.Rows, error) {
+	rows := &queryable.Rows{
+		Answer:      o.w.answer(queryable.Answer{Epoch: res.Epoch}),
+		Truncated:   func() bool { return res.Truncated },
+		Backfilling: o.w.backfilling(&state.Catalog{}),
+	}
 	for _, c := range res.Columns {
 		t, err := sqltype.Parse(c.Type)
 		if err != nil { // a type that only a query has, such as ENUM: its text travels

@@ -256,8 +256,8 @@ func TestRestoreOfSomeViews(t *testing.T) {
 	takenOf(b, sql)
 	from := b.dir
 	data := filepath.Join(t.TempDir(), "new")
-	refusedWith(t, "the checkpoint has no materialized view by_town", "restore", "--from", from, "--data", data, "--views", "by_town")
-	refusedWith(t, "best is a view without state", "restore", "--from", from, "--data", data, "--views", "best")
+	refusedWith(t, "there is no materialized view by_town: the checkpoint has by_city", "restore", "--from", from, "--data", data, "--views", "by_town")
+	refusedWith(t, "best is a plain view", "restore", "--from", from, "--data", data, "--views", "best")
 	if _, err := os.Stat(data); err == nil {
 		t.Error("a refused restore made its directory")
 	}

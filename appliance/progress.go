@@ -46,7 +46,9 @@ func (a *Appliance) watchFreshness(ctx context.Context) error {
 	seen := map[state.SourceID]int64{}
 	for {
 		next := a.store.Changed()
-		a.committed.Store(time.Now().UnixMilli())
+		if a.cfg.shown == "" {
+			a.committed.Store(time.Now().UnixMilli())
+		}
 		cat := a.store.Catalog()
 		for i := range cat.Sources {
 			s, _ := a.pipeline.Status(&cat.Sources[i])

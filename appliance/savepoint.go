@@ -155,6 +155,9 @@ func pointName(m *checkpoint.Manifest) string {
 // unknown adds to an error what there is.
 func (k *keeper) unknown(msg string) error {
 	ms := k.list()
+	if k.shows != "" {
+		return queryable.Errorf(queryable.NotFound, "%s: weir open shows one state only, that of %s", msg, k.shows)
+	}
 	if len(ms) == 0 {
 		return queryable.Errorf(queryable.NotFound, "%s: none has been taken yet, CHECKPOINT or CREATE SAVEPOINT takes one", msg)
 	}

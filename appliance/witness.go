@@ -80,12 +80,18 @@ func (w *witness) readPast(m *checkpoint.Manifest, v *checkpoint.View) {
 		return
 	}
 	w.were = append(w.were, pastRef{m.Checkpoint, v.Name})
-	if slices.ContainsFunc(m.Sources, func(s checkpoint.Source) bool { return s.ID == v.Source && s.Cursor != v.Cursor }) {
+	if wasBackfilling(m, v) {
 		w.young = append(w.young, v.Name)
 	}
 	for _, p := range v.Positions {
 		w.then = append(w.then, queryable.Position{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
 	}
+}
+
+// wasBackfilling says whether a view still read old records with a cursor of its own
+// when a checkpoint was taken.
+func wasBackfilling(m *checkpoint.Manifest, v *checkpoint.View) bool {
+	return slices.ContainsFunc(m.Sources, func(s checkpoint.Source) bool { return s.ID == v.Source && s.Cursor != v.Cursor })
 }
 
 // answer says what was read. now is what the present would answer.

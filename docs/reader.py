@@ -23,6 +23,11 @@ TIMES = (pa.types.is_timestamp, pa.types.is_time, pa.types.is_date)  # read as n
 
 def read_manifest(root):
     """The manifest of the checkpoint in a directory, verified."""
+    if not (root / "manifest.json").is_file():
+        inside = sorted(p.parent for p in root.glob("*/manifest.json"))
+        if inside:
+            raise ValueError(f"{root} is a directory of checkpoints: name one of them, such as {inside[-1]}")
+        raise ValueError(f"{root} is no checkpoint: it has no manifest.json")
     text = (root / "manifest.json").read_bytes()
     body, _, checksum = text.rpartition(b',\n  "checksum": ')
     if checksum != f'"sha256:{hashlib.sha256(body).hexdigest()}"\n}}\n'.encode():
@@ -179,8 +184,20 @@ def merge(roots):
         yield view, table, broken + failed
 
 
+def main(args):
+    if not args or args[0].startswith("-"):
+        print("usage: reader.py CHECKPOINT...", file=sys.stderr)
+        return 2
+    try:
+        for view, table, errors in merge(args):
+            print(f"{view['name']}: {table.num_rows} rows, {len(errors)} groups in error")
+            for row in table.to_pylist():
+                print("  ", row)
+    except ValueError as e:
+        print(f"reader.py: {e}", file=sys.stderr)
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
-    for view, table, errors in merge(sys.argv[1:]):
-        print(f"{view['name']}: {table.num_rows} rows, {len(errors)} groups in error")
-        for row in table.to_pylist():
-            print("  ", row)
+    sys.exit(main(sys.argv[1:]))

@@ -13,6 +13,7 @@ import decimal
 import json
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -132,6 +133,18 @@ def check_refusals(nodes):
             refused("is damaged", bad)
 
 
+def check_command_line(nodes):
+    def run(*args):
+        return subprocess.run([sys.executable, reader.__file__, *args], capture_output=True, text=True)
+
+    none, shelf, nothing = run(), run(nodes / "node0"), run(nodes)
+    assert none.returncode == 2 and none.stderr.startswith("usage:"), none
+    assert shelf.returncode == 1 and "is a directory of checkpoints: name one of them" in shelf.stderr, shelf
+    assert nothing.returncode == 1 and "it has no manifest.json" in nothing.stderr, nothing
+    assert "Traceback" not in none.stderr + shelf.stderr + nothing.stderr
+    assert run(nodes / "node0" / "00000002").returncode == 0
+
+
 if __name__ == "__main__":
     emitted, nodes = map(pathlib.Path, sys.argv[1:])
     check_emitted(emitted)
@@ -139,3 +152,4 @@ if __name__ == "__main__":
     check_sql(nodes / "node0")
     check_sql(nodes / "node1")
     check_refusals(nodes)
+    check_command_line(nodes)
