@@ -265,6 +265,9 @@ func (a *Appliance) Close() error {
 	if a.guard != nil {
 		errs = append(errs, a.guard.Close())
 	}
+	if a.keeper != nil {
+		errs = append(errs, a.keeper.close())
+	}
 	if a.engine != nil {
 		errs = append(errs, a.engine.Close())
 	}

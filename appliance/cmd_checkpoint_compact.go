@@ -36,10 +36,11 @@ func compactOne(ctx context.Context, s streams, arg string) error {
 	if f.temp != "" {
 		return errors.New("a bundle is not written to")
 	}
-	dir, err := writable(ctx, "", f, "compact changes files that it may read, so stop it first")
+	dir, lock, err := writable(ctx, "", f, "compact changes files that it may read, so stop it first")
 	if err != nil {
 		return err
 	}
+	defer lock.Close()
 	if dir.path(f.Manifest.Checkpoint) != f.path {
 		return fmt.Errorf("%s is a copy of checkpoint %d outside of a directory of checkpoints: name it %s", f.path, f.Manifest.Checkpoint, dir.fs.PathBase(dir.path(f.Manifest.Checkpoint)))
 	}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -53,10 +53,11 @@ func (c *checkpointTransformCmd) Run(ctx context.Context, s streams, log *slog.L
 		return err
 	}
 	defer f.Close()
-	into, err := writable(ctx, c.Into, f, orStop)
+	into, lock, err := writable(ctx, c.Into, f, orStop)
 	if err != nil {
 		return err
 	}
+	defer lock.Close()
 	// A statement may run for long, and a bad name makes it all for nothing.
 	if err := checkpoint.VacantName(into.fs, into.dir, c.Name); err != nil {
 		return err
@@ -124,30 +125,28 @@ func wrote(s streams, m *checkpoint.Manifest, into shelf) {
 // orStop is what to do about an appliance that runs where a savepoint would go.
 const orStop = "give another --into, or stop it first"
 
-// writable is the directory of checkpoints to write to. An appliance that runs
-// there numbers its own; do says what to do then.
-func writable(ctx context.Context, into string, f *found, do string) (dir shelf, err error) {
+// writable is the directory of checkpoints to write to, locked until lock is closed.
+// An appliance that runs there numbers its own, and takes what is half written for
+// what a crash left; do says what to do then.
+func writable(ctx context.Context, into string, f *found, do string) (dir shelf, lock io.Closer, err error) {
 	switch {
 	case into != "":
 		if dir, err = shelfAt(ctx, into); err != nil {
-			return dir, err
+			return dir, nil, err
 		}
 	case f.temp != "":
-		return dir, errors.New("a bundle is not written to: give --into DIR")
+		return dir, nil, errors.New("a bundle is not written to: give --into DIR")
 	default:
 		dir = shelf{f.fs, f.dir}
 	}
-	at := filepath.Join(filepath.Dir(dir.dir), stateDir)
-	if dir.fs == vfs.Default && filepath.Base(dir.dir) == checkpointsDir && isDir(at) {
-		lock, err := vfs.Default.Lock(filepath.Join(at, "lock"))
-		if err != nil {
-			return dir, fmt.Errorf("an appliance runs on %s: %s", filepath.Dir(dir.dir), do)
-		}
-		if err := lock.Close(); err != nil {
-			return dir, fmt.Errorf("unlock %s: %w", at, err)
-		}
+	if dir.fs == vfs.Default && !isDir(dir.dir) { // nobody is there, and a refusal is to leave nothing
+		return dir, noLock{}, nil
 	}
-	return dir, nil
+	lock, err = lockCheckpoints(dir.fs, dir.dir)
+	if errors.Is(err, errInUse) {
+		err = fmt.Errorf("%w: %s", err, do)
+	}
+	return dir, lock, err
 }
 
 // offlineFinals is what computes results without an appliance.
@@ -200,10 +199,11 @@ func (c *checkpointMergeCmd) Run(ctx context.Context, s streams, log *slog.Logge
 		defer f.Close()
 		from, all = append(from, f.Checkpoint), append(all, f)
 	}
-	into, err := writable(ctx, c.Into, nil, orStop)
+	into, lock, err := writable(ctx, c.Into, nil, orStop)
 	if err != nil {
 		return err
 	}
+	defer lock.Close()
 	fin, done, err := offlineFinals(int64(c.Memory), log)
 	if err != nil {
 		return err

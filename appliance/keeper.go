@@ -55,13 +55,16 @@ type keeper struct {
 	writing sync.Mutex   // one is written, or dropped, at a time
 	files   sync.RWMutex // held to open files of a checkpoint: none is removed meanwhile
 	pins    pins
+	lock    io.Closer   // of dir
+	whole   chan uint64 // a checkpoint that run is to make whole
 	mu      sync.Mutex
 	newest  uint64 // epoch of the newest checkpoint
 	counted int64  // records that it holds, or that the state held at start
 }
 
-func newKeeper(fsys vfs.FS, dir string, store *state.Store, fin checkpoint.Finalizer, o keeping, log *slog.Logger) (*keeper, error) {
-	k := &keeper{fs: fsys, dir: dir, store: store, fin: fin, o: o, log: log}
+// newKeeper locks dir until close.
+func newKeeper(fsys vfs.FS, dir string, store *state.Store, fin checkpoint.Finalizer, o keeping, log *slog.Logger) (_ *keeper, err error) {
+	k := &keeper{fs: fsys, dir: dir, store: store, fin: fin, o: o, log: log, whole: make(chan uint64, 1)}
 	sn, err := store.Snapshot()
 	if err != nil {
 		return nil, err
@@ -71,6 +74,16 @@ func newKeeper(fsys vfs.FS, dir string, store *state.Store, fin checkpoint.Final
 	if err := fsys.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory of checkpoints: %w", err)
 	}
+	if k.lock, err = lockCheckpoints(fsys, dir); errors.Is(err, errInUse) {
+		return nil, fmt.Errorf("%w: give each appliance --checkpoints of its own", err)
+	} else if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, k.close())
+		}
+	}()
 	swept, err := checkpoint.Sweep(fsys, dir)
 	if errors.Is(err, objectstore.ErrUnavailable) { // no reason not to count
 		log.Error("checkpoints cannot be written until the object store answers", "error", err)
@@ -82,6 +95,9 @@ func newKeeper(fsys vfs.FS, dir string, store *state.Store, fin checkpoint.Final
 	}
 	return k, nil
 }
+
+// close unlocks the directory: nothing is written any more.
+func (k *keeper) close() error { return k.lock.Close() }
 
 // recordsOf is how many records all cursors counted.
 func recordsOf(sn *state.Snapshot) (n int64) {
@@ -114,6 +130,11 @@ func (k *keeper) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case id := <-k.whole:
+			if err := k.compact(ctx, id); err != nil && ctx.Err() == nil {
+				k.log.Error("a checkpoint was not made whole; a later one will be", "error", err)
+			}
+			continue
 		case <-t.C:
 		}
 		due, err := k.due(last)
@@ -124,19 +145,10 @@ func (k *keeper) run(ctx context.Context) error {
 			continue
 		}
 		last = time.Now()
-		if err := k.automatic(ctx); err != nil && ctx.Err() == nil {
+		if _, err := k.take(ctx, "", 1); err != nil && ctx.Err() == nil {
 			k.log.Error("checkpoint failed; the next one is tried as usual", "error", err)
 		}
 	}
-}
-
-// automatic takes a checkpoint, and makes it whole when it has many deltas.
-func (k *keeper) automatic(ctx context.Context) error {
-	m, err := k.take(ctx, "", 1)
-	if err == nil && m.CompactDue() {
-		err = k.compact(ctx, m.Checkpoint)
-	}
-	return err
 }
 
 // due says whether it is time for a checkpoint, the last one having begun then.
@@ -157,8 +169,8 @@ func (k *keeper) due(last time.Time) (bool, error) {
 }
 
 // take writes a checkpoint now, a savepoint when it has a name, and removes those
-// that are not to be kept. rest is how long it pauses in relation to how long it
-// works.
+// that are not to be kept. One with many deltas run makes whole soon. rest is how
+// long it pauses in relation to how long it works.
 func (k *keeper) take(ctx context.Context, savepoint string, rest float64) (*checkpoint.Manifest, error) {
 	k.writing.Lock()
 	defer k.writing.Unlock()
@@ -177,6 +189,12 @@ func (k *keeper) take(ctx context.Context, savepoint string, rest float64) (*che
 	k.mu.Lock()
 	k.newest, k.counted = m.Epoch, recordsOf(sn)
 	k.mu.Unlock()
+	if m.CompactDue() {
+		select {
+		case k.whole <- m.Checkpoint:
+		default: // one before it is to be, and the next one will
+		}
+	}
 	if err := k.store.Trim(m.Epoch); err != nil {
 		return nil, err
 	}

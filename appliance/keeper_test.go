@@ -4,16 +4,25 @@ package appliance
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"net/http"
+	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"weir/appliance/devbroker"
 	"weir/checkpoint"
+	"weir/internal/atomicfile"
+	"weir/queryable/client"
 	"weir/state"
 )
 
@@ -122,6 +131,108 @@ CREATE MATERIALIZED VIEW small AS SELECT x, count(*) AS n FROM o GROUP BY x;`)
 	b.verified("v")
 }
 
+// TestManyDeltasAreMadeWhole: also after checkpoints that somebody asked for.
+func TestManyDeltasAreMadeWhole(t *testing.T) {
+	b := newBed(t)
+	b.topic("o", 1)
+	b.must(`CREATE SOURCE o (k BIGINT) WITH (connector = 'kafka', topic = 'o', format = 'json');
+CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM o GROUP BY k;`)
+	send := func(n int) {
+		var recs []*devbroker.Record
+		for k := range n {
+			recs = append(recs, &devbroker.Record{Topic: "o", Value: fmt.Appendf(nil, `{"k":%d}`, k)})
+		}
+		b.send(recs...)
+		b.caughtUp()
+	}
+	send(12_000)
+	b.query("CHECKPOINT")
+	send(1200)
+	b.query("CHECKPOINT")
+	send(1200) // deltas are a fifth of the view
+	b.query("CREATE SAVEPOINT 'third'")
+	for deadline := time.Now().Add(time.Minute); ; {
+		c, err := b.run.keeper.open(3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, _ := c.Manifest.View("v"); v.Whole() {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the savepoint keeps its deltas")
+		}
+		runtime.Gosched()
+	}
+	b.verified("v")
+}
+
+// TestOneWritesCheckpoints: two appliances do not share a directory, by whatever
+// path; nor does a command write into that of an appliance.
+func TestOneWritesCheckpoints(t *testing.T) {
+	place := filepath.Join(t.TempDir(), "elsewhere")
+	b := newBed(t)
+	b.config = func(c *config) { c.Checkpoints = place }
+	b.topic("orders", 1)
+	produce(b, "orders", 0, []sale{{"Paris", "1.50", "1"}, {"Rome", "2.50", "2"}})
+	b.must(saleSQL("orders"))
+	b.caughtUp()
+	b.query("CHECKPOINT")
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(place, link); err != nil {
+		t.Fatal(err)
+	}
+	half := filepath.Join(place, atomicfile.TempPrefix+"half")
+	if err := os.Mkdir(half, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const drop = "DELETE FROM by_city WHERE city = 'Paris'"
+	for _, dir := range []string{place, link} {
+		refusedWith(t, "is in use: an appliance runs on it", "checkpoint", "transform", dir, "--name", "x", "--sql", drop)
+		refusedWith(t, "is in use: an appliance runs on it", "checkpoint", "compact", dir)
+		other := newBed(t)
+		other.config = func(c *config) { c.Checkpoints, c.Restore = dir, "never" }
+		if err := other.start(); err == nil || !strings.Contains(err.Error(), "give each appliance --checkpoints of its own") {
+			t.Errorf("a second appliance on %s: %v", dir, err)
+		}
+	}
+	if !isDir(half) {
+		t.Error("a second appliance swept what the first writes")
+	}
+	b.stop()
+	weirs(t, "checkpoint", "transform", link, "--name", "x", "--sql", drop)
+	weirs(t, "checkpoint", "transform", link+"@x", "--name", "y", "--sql", "DELETE FROM by_city WHERE city = 'Rome'")
+}
+
+// TestFullDisk: whoever asks for a checkpoint is told what to do.
+func TestFullDisk(t *testing.T) {
+	b := newBed(t)
+	b.topic("o", 1)
+	b.must(`CREATE SOURCE o (k BIGINT) WITH (connector = 'kafka', topic = 'o', format = 'json');
+CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM o GROUP BY k;`)
+	k := b.run.keeper
+	whole := k.fs
+	for _, full := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		k.fs = errorfs.Wrap(whole, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileWrite {
+				return &os.PathError{Op: "write", Path: op.Path, Err: full}
+			}
+			return nil
+		}))
+		for _, sql := range []string{"CHECKPOINT", "CREATE SAVEPOINT 's'"} {
+			_, err := b.run.client.Query(t.Context(), sql)
+			if e, ok := errors.AsType[*client.Error](err); !ok || e.Status != http.StatusServiceUnavailable || !strings.Contains(e.Message, "is full") || !strings.Contains(e.Message, "free space") {
+				t.Errorf("%s with %v: %v", sql, full, err)
+			}
+		}
+	}
+	k.fs = whole
+	if list := k.list(); len(list) != 0 {
+		t.Errorf("%d checkpoints on a full disk", len(list))
+	}
+	b.checkpoint()
+}
+
 // TestCheckpointsAreDue: by time and by records, and not when nothing happened.
 func TestCheckpointsAreDue(t *testing.T) {
 	b := newBed(t)
@@ -152,7 +263,7 @@ CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM o GROUP BY k;`)
 	send(4)
 	due(false, time.Minute, "fewer records since the last")
 
-	if err := k.automatic(t.Context()); err != nil {
+	if _, err := k.take(t.Context(), "", 1); err != nil {
 		t.Fatal(err)
 	}
 	if ms := k.list(); len(ms) != 2 || ms[1].Epoch != k.store.Epoch() {

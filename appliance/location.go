@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -35,8 +36,13 @@ func locate(ctx context.Context, place string, o objectstore.Options) (fsys vfs.
 }
 
 // unstored says in the words of the API that an object store does not answer, or
-// refuses.
+// refuses, or that the disk is full.
 func unstored(err error) error {
+	for _, full := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		if errors.Is(err, full) {
+			return &queryable.Error{Code: queryable.Unavailable, Message: fmt.Sprintf("the disk that holds the checkpoints is full (%v), and nothing was written: free space on it, then try again", full), Position: -1, Cause: err}
+		}
+	}
 	switch {
 	case errors.Is(err, objectstore.ErrUnavailable):
 		return &queryable.Error{Code: queryable.Unavailable, Message: "the object store that holds the checkpoints does not answer: try again when it does", Position: -1, Cause: err}

@@ -289,13 +289,13 @@ func TestTransformRefusesByName(t *testing.T) {
 		refusedWith(t, words, "checkpoint", "merge", dir, dir, "--into", dir, "--name", name)
 	}
 	list, err := os.ReadDir(dir)
-	if err != nil || len(list) != 1 {
+	if err != nil || len(list) != 2 { // the checkpoint and the lock
 		t.Errorf("a refused transform left something: %v %v", list, err)
 	}
 
 	// An appliance that runs there numbers its own checkpoints.
 	b.must(saleSQL("orders"))
-	sql("an appliance runs on", "DELETE FROM by_city WHERE city = 'Paris'")
+	sql("is in use: an appliance runs on it", "DELETE FROM by_city WHERE city = 'Paris'")
 	into := t.TempDir()
 	weirs(t, "checkpoint", "transform", dir, "--name", "x", "--into", into, "--sql", "DELETE FROM by_city WHERE city = 'Paris'")
 	refusedWith(t, "already exists", "checkpoint", "transform", dir, "--name", "x", "--into", into, "--sql", "nonsense")
