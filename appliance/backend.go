@@ -56,6 +56,9 @@ func (b backend) Schema(name, at string) (queryable.Schema, error) {
 	if at != "" {
 		p, err := b.openPast(name, at)
 		if err != nil {
+			if _, plain := b.store.Catalog().Query(name); plain {
+				err = noGroups(b.store.Catalog(), name) // nor had it any then
+			}
 			return queryable.Schema{}, err
 		}
 		return keySchema(&p.view.Plan), p.close()

@@ -71,6 +71,9 @@ func (e *exporter) CheckpointFile(ctx context.Context, id, view, format string) 
 			return queryable.Errorf(queryable.NotFound, "checkpoint %d has no view %s", n, view)
 		}
 		out = &queryable.File{Answer: queryable.Answer{Epoch: m.Epoch, Past: []queryable.Past{{ID: n, Epoch: m.Epoch, Savepoint: m.Savepoint}}}}
+		if wasBackfilling(m, v) {
+			out.Backfilling = []string{v.Name}
+		}
 		for _, p := range v.Positions {
 			out.Positions = append(out.Positions, queryable.Position{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
 		}
@@ -184,29 +187,31 @@ func writeArrow(ctx context.Context, w io.Writer, rows array.RecordReader) error
 	return aw.Close()
 }
 
-// writeLive writes a view as a scan shows it, and says what it was read from.
-func (e *exporter) writeLive(ctx context.Context, w io.Writer, view string) (queryable.Answer, error) {
+// writeLive writes a view as a scan shows it, and says what it was read from and
+// which views were not whole.
+func (e *exporter) writeLive(ctx context.Context, w io.Writer, view string) (from queryable.Answer, backfilling []string, err error) {
 	rows, err := e.b.Scan(ctx, queryable.ScanRequest{View: view, ToSlot: state.Slots})
 	if err != nil {
-		return queryable.Answer{}, err
+		return queryable.Answer{}, nil, err
 	}
 	defer rows.Records.Release()
-	columns := make([]sqltype.Field, len(rows.Columns))
+	columns, roles := make([]sqltype.Field, len(rows.Columns)), make([]string, len(rows.Columns))
 	for i, c := range rows.Columns {
-		columns[i] = c.Field
+		columns[i], roles[i] = c.Field, c.Role
 	}
-	in := &fileRows{RecordReader: rows.Records, columns: columns}
+	in := &fileRows{RecordReader: rows.Records, columns: columns, roles: roles}
 	defer in.drop()
 	_, err = export.Parquet(ctx, w, columns, in, export.Options{Metadata: map[string]string{
 		"weir.view": view, "weir.epoch": strconv.FormatUint(rows.Epoch, 10),
 	}})
-	return rows.Answer, err
+	return rows.Answer, rows.Backfilling, err
 }
 
 // fileRows gives batches of the inside form in the form of files.
 type fileRows struct {
 	array.RecordReader
 	columns []sqltype.Field
+	roles   []string // nil when they are not told
 	rec     arrow.RecordBatch
 	err     error
 }
@@ -215,6 +220,11 @@ func (r *fileRows) Schema() *arrow.Schema {
 	fields := make([]arrow.Field, len(r.columns))
 	for i, c := range r.columns {
 		fields[i] = c.Type.FileField(c.Name)
+		if r.roles != nil && r.roles[i] != "" {
+			meta := fields[i].Metadata.ToMap()
+			meta["weir.role"] = r.roles[i]
+			fields[i].Metadata = arrow.MetadataFrom(meta)
+		}
 	}
 	return arrow.NewSchema(fields, nil)
 }

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -251,6 +252,13 @@ func TestScanParquet(t *testing.T) {
 	path, _ = b.download("/api/v1/views/fails/scan.parquet?min_epoch=" + strconv.FormatUint(b.run.store.Epoch(), 10))
 	if got := cellsOf(t, "SELECT k, l::VARCHAR, __error LIKE '%logarithm of zero%' AS e FROM '"+path+"' WHERE __error IS NOT NULL"); !strings.HasPrefix(got, `"zero" | null | "true"`) {
 		t.Errorf("the group in error: %s", got)
+	}
+
+	told := cellsOf(t, "SELECT decode(value) FROM parquet_kv_metadata('"+path+"') WHERE decode(key) = 'weir.columns'")
+	for column, role := range map[string]string{"k": "key", "l": "result", "__error": "system"} {
+		if !regexp.MustCompile(`"` + column + `","sql_type":"[A-Z]+","role":"` + role + `"`).MatchString(strings.ReplaceAll(told, `\`, "")) {
+			t.Errorf("%s is no %s: %s", column, role, told)
+		}
 	}
 
 	// A view without groups has its columns.

@@ -38,6 +38,7 @@ type liveFile struct {
 	used  time.Time        // guarded by liveFiles.mu
 	whole bool             // guarded by liveFiles.mu, as are those below
 	from  queryable.Answer // when it is whole
+	young []string         // the view, if it was not whole
 	etag  string
 }
 
@@ -70,7 +71,7 @@ func (e *exporter) ScanParquet(ctx context.Context, r queryable.ExportRequest) (
 			}
 			return nil, err
 		}
-		f.Answer = e.use(l, f.ETag)
+		f.Answer, f.Backfilling = e.use(l, f.ETag)
 		switch {
 		case r.Epoch != nil && f.Epoch != *r.Epoch:
 			return nil, errors.Join(e.gone(v, *r.Epoch), f.Close())
@@ -138,22 +139,22 @@ func (e *exporter) choose(v *state.View, r queryable.ExportRequest, fresh bool) 
 
 // writeFile makes a file and notes what it is of.
 func (e *exporter) writeFile(ctx context.Context, w io.Writer, v *state.View, l *liveFile) error {
-	from, err := e.writeLive(ctx, w, v.Plan.Name)
+	from, young, err := e.writeLive(ctx, w, v.Plan.Name)
 	if err != nil {
 		return err
 	}
 	e.live.mu.Lock()
 	defer e.live.mu.Unlock()
-	l.from = from
+	l.from, l.young = from, young
 	return nil
 }
 
-// use notes that a file is read.
-func (e *exporter) use(l *liveFile, etag string) queryable.Answer {
+// use notes that a file is read, and says what it is of.
+func (e *exporter) use(l *liveFile, etag string) (from queryable.Answer, backfilling []string) {
 	e.live.mu.Lock()
 	defer e.live.mu.Unlock()
 	l.whole, l.etag, l.used = true, etag, time.Now()
-	return l.from
+	return l.from, l.young
 }
 
 // remove forgets a file that could not be made, or has gone.

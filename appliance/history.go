@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -166,7 +167,9 @@ func (b backend) History(ctx context.Context, r queryable.HistoryRequest) (*quer
 	}
 	defer h.close()
 	ms, err := h.read(ctx, b.finals, r.Keys)
-	return &queryable.History{Answer: w.answer(queryable.Answer{Epoch: b.store.Epoch()}), Moments: ms}, err
+	return &queryable.History{
+		Answer: w.answer(queryable.Answer{Epoch: b.store.Epoch()}), Moments: ms, Backfilling: slices.Compact(slices.Sorted(slices.Values(w.young))),
+	}, err
 }
 
 // history attaches state_history('view', key, ...): a row for each checkpoint.

@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -160,7 +162,7 @@ CREATE VIEW over AS SELECT * FROM "w ü";`)
 				}
 			}
 		}
-		for _, path := range []string{"lookup?n=1", "scan", "scan.arrow"} {
+		for _, path := range []string{"lookup?n=1", "scan", "scan.arrow", "scan.parquet?min_epoch=" + strconv.FormatUint(b.run.store.Epoch(), 10)} {
 			res, err := http.Get("http://" + b.run.addr + "/api/v1/views/w%20%C3%BC/" + path)
 			if err != nil {
 				t.Fatal(err)
@@ -176,6 +178,42 @@ CREATE VIEW over AS SELECT * FROM "w ü";`)
 	release()
 	b.becomes("/api/v1/views/w%20%C3%BC", "running", "0", "")
 	asked(false)
+}
+
+// TestPastBackfilling takes a checkpoint of a view whose topic cannot be read: what
+// is read of it there is not whole.
+func TestPastBackfilling(t *testing.T) {
+	b := newBed(t)
+	b.topic("numbers", 1)
+	b.send(&devbroker.Record{Topic: "numbers", Value: []byte(`{"n":1}`)})
+	b.must(numbersOnlySQL)
+	b.caughtUp()
+	b.stop()
+	if err := b.broker.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.must(numbersOnlySQL + `
+CREATE MATERIALIZED VIEW "w ü" AS SELECT n, count(*) AS c FROM numbers GROUP BY n;
+CREATE VIEW over AS SELECT * FROM "w ü";`)
+	id := b.checkpoint()
+	dir := fmt.Sprintf("/api/v1/checkpoints/%d/", id)
+	for path, want := range map[string]string{
+		dir + "w%20%C3%BC.arrow": "w%20%C3%BC", dir + "w%20%C3%BC.parquet": "w%20%C3%BC", "/api/v1/views/w%20%C3%BC/history?n=1": "w%20%C3%BC",
+		dir + "v.arrow": "", dir + "v.parquet": "", "/api/v1/views/v/history": "",
+	} {
+		res := b.ask("GET", path)
+		body := b.body(res)
+		if got := res.Header.Get("Weir-Backfilling"); res.StatusCode != http.StatusOK || got != want {
+			t.Errorf("%s: %d, %q, %.200q", path, res.StatusCode, got, body)
+		}
+		if told := fmt.Sprintf(`"checkpoints":[{"id":%d,`, id); strings.Contains(path, "history") && !strings.Contains(string(body), told) {
+			t.Errorf("%s: no %s: %s", path, told, body)
+		}
+	}
+	res := b.ask("GET", fmt.Sprintf("/api/v1/views/over/lookup?n=1&at=%d", id))
+	if body := b.body(res); res.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "plain view") {
+		t.Errorf("a plain view in a checkpoint: %d %s", res.StatusCode, body)
+	}
 }
 
 // lines gives each line that is written to it.

@@ -132,7 +132,7 @@ func (b backend) blame(ctx context.Context, w *witness, e *duckext.QueryError) e
 	views, were := w.views, w.were
 	w.mu.Unlock()
 	found := func(p *plan.View, point, key string) error {
-		return queryable.Errorf(queryable.BadRequest, "%s; so does the group %s of view %s%s, which is in error", e.Message, key, p.Name, point)
+		return queryable.Errorf(queryable.BadRequest, "%s, which is also why the group %s of view %s%s is in error", e.Message, key, p.Name, point)
 	}
 	for _, v := range views {
 		sn, err := b.snapshot()
