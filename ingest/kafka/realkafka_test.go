@@ -592,11 +592,14 @@ func testRealRestarts(b *realBed) {
 			}
 			f.Release()
 			select {
-			case <-end:
+			case <-end: // before all else: no record may come after the last
 				if seen >= total {
 					done <- result{seen, nil}
 					return
 				}
+			default:
+			}
+			select {
 			case read <- seen:
 			default:
 			}
