@@ -9,13 +9,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path/filepath"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"weir/internal/atomicfile"
-	"weir/state"
 )
 
 // encode is the manifest's text. Its last member is the sha256 of all before it.
@@ -87,53 +84,6 @@ func readManifest(fsys vfs.FS, dir string) (*Manifest, error) {
 		return nil, &Error{Kind: ErrMismatch, Path: name, What: "it contradicts itself", Err: err}
 	}
 	return m, nil
-}
-
-// check refuses what this package never writes and would trip over.
-func (m *Manifest) check() error {
-	if m.Slots != state.Slots {
-		return fmt.Errorf("%d slots where version %d has %d", m.Slots, m.FormatVersion, state.Slots)
-	}
-	for _, f := range m.files() {
-		if !filepath.IsLocal(filepath.FromSlash(f.Name)) || f.Bytes < 0 || f.Rows < 0 || f.Tail.Offset < 0 || f.Tail.Length < 0 || f.Tail.end() != f.Bytes {
-			return fmt.Errorf("file %q of %d bytes with its tail at %d+%d", f.Name, f.Bytes, f.Tail.Offset, f.Tail.Length)
-		}
-	}
-	for _, q := range m.Quarantine.Sources {
-		if !slices.ContainsFunc(m.Sources, func(s Source) bool { return s.ID == q.Source }) {
-			return fmt.Errorf("quarantine of source %d, which is not there", q.Source)
-		}
-		if _, err := spansTo(q.Passed); err != nil {
-			return err
-		}
-	}
-	cursors := map[uint32]bool{}
-	for _, c := range m.Cursors {
-		cursors[c.ID] = true
-		for _, p := range c.Positions {
-			if _, err := p.state(); err != nil {
-				return err
-			}
-		}
-	}
-	for i := range m.Views {
-		v := &m.Views[i]
-		if len(v.Parts) == 1 || len(v.Parts) > 0 && v.File != (File{}) {
-			return fmt.Errorf("view %s has %d parts and file %q", v.Name, len(v.Parts), v.File.Name)
-		}
-		if !cursors[v.Cursor] {
-			return fmt.Errorf("view %s follows cursor %d, which is not there", v.Name, v.Cursor)
-		}
-		if _, err := v.stateColumns(); err != nil {
-			return err
-		}
-		for _, p := range v.First {
-			if _, err := p.state(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 func readAll(fsys vfs.FS, name string) ([]byte, error) {
