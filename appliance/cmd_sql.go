@@ -20,7 +20,7 @@ type sqlCmd struct {
 
 func (sqlCmd) Help() string {
 	return "Examples:\n  weir sql 'SELECT * FROM top_cities'\n  weir sql --format csv 'FROM revenue_by_city' > cities.csv\n  weir sql 'VERIFY VIEW revenue_by_city'\n\n" +
-		"Exit status: 0 answered in full, 1 an error or an answer that is not whole, 2 wrong usage."
+		"Exit status: 0 answered in full, 1 an error or an answer that was cut, 2 wrong usage."
 }
 
 func (c *sqlCmd) Run(ctx context.Context, s streams) error {
