@@ -137,7 +137,7 @@ func (k *keeper) run(ctx context.Context) error {
 			continue
 		case <-t.C:
 		}
-		due, err := k.due(last)
+		due, err := k.due(last, k.o.every, k.o.records)
 		if err != nil {
 			return err
 		}
@@ -151,8 +151,9 @@ func (k *keeper) run(ctx context.Context) error {
 	}
 }
 
-// due says whether it is time for a checkpoint, the last one having begun then.
-func (k *keeper) due(last time.Time) (bool, error) {
+// due says whether it is time for a checkpoint, the last one having begun then:
+// after so long, or so many records, when there are any.
+func (k *keeper) due(last time.Time, every time.Duration, records int64) (bool, error) {
 	k.mu.Lock()
 	newest, counted := k.newest, k.counted
 	k.mu.Unlock()
@@ -165,7 +166,7 @@ func (k *keeper) due(last time.Time) (bool, error) {
 		return false, nil
 	}
 	// The ticker may be a little early.
-	return time.Since(last) > k.o.every-k.o.every/16 || k.o.records > 0 && recordsOf(sn)-counted >= k.o.records, nil
+	return time.Since(last) > every-every/16 || records > 0 && recordsOf(sn)-counted >= records, nil
 }
 
 // take writes a checkpoint now, a savepoint when it has a name, and removes those

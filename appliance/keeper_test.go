@@ -240,10 +240,9 @@ func TestCheckpointsAreDue(t *testing.T) {
 	b.must(`CREATE SOURCE o (k BIGINT) WITH (connector = 'kafka', topic = 'o', format = 'json');
 CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM o GROUP BY k;`)
 	k := b.run.keeper
-	k.o.every, k.o.records = time.Hour, 5
 	due := func(want bool, since time.Duration, what string) {
 		t.Helper()
-		if got, err := k.due(time.Now().Add(-since)); err != nil || got != want {
+		if got, err := k.due(time.Now().Add(-since), time.Hour, 5); err != nil || got != want {
 			t.Errorf("%s: %v, %v", what, got, err)
 		}
 	}
