@@ -16,6 +16,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"weir/internal/recordbatch"
 )
 
 const (
@@ -95,7 +97,7 @@ func newArrowWriter(w io.Writer, schema *arrow.Schema, mem memory.Allocator) *ar
 func (a *arrowWriter) Write(rec arrow.RecordBatch, slots *array.Uint16) error {
 	n := rec.NumRows()
 	step := min(n, batchRows)
-	if size := recordBytes(rec); size > batchBytes {
+	if size := recordbatch.Bytes(rec); size > batchBytes {
 		step = max(1, min(step, n*batchBytes/size))
 	}
 	for from := int64(0); from < n; from += step {
@@ -201,24 +203,3 @@ func (p *payloads) WritePayload(m ipc.Payload) error {
 
 // Close does nothing: the end of the stream belongs to the tail.
 func (p *payloads) Close() error { return nil }
-
-// recordBytes is about what a batch holds in memory; a slice counts as the whole.
-func recordBytes(rec arrow.RecordBatch) int64 {
-	var size func(arrow.ArrayData) int64
-	size = func(d arrow.ArrayData) (n int64) {
-		for _, b := range d.Buffers() {
-			if b != nil {
-				n += int64(b.Len())
-			}
-		}
-		for _, ch := range d.Children() {
-			n += size(ch)
-		}
-		return n
-	}
-	var n int64
-	for _, a := range rec.Columns() {
-		n += size(a.Data())
-	}
-	return n
-}

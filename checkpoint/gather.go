@@ -4,6 +4,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"weir/internal/recordbatch"
 )
 
 // gather calls f with the rows of r in batches of batchRows, unless they are
@@ -32,7 +34,7 @@ func gather(mem memory.Allocator, r array.RecordReader, f func(arrow.RecordBatch
 	}
 	for r.Next() {
 		rec := r.RecordBatch()
-		size := recordBytes(rec)
+		size := recordbatch.Bytes(rec)
 		for at := int64(0); at < rec.NumRows(); {
 			n := min(rec.NumRows()-at, batchRows-rows)
 			pending = append(pending, rec.NewSlice(at, at+n))

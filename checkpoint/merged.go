@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"weir/internal/recordbatch"
 	"weir/state"
 )
 
@@ -99,7 +100,7 @@ func (m *merged) load(p *part) error {
 	}
 	p.rec = p.in.RecordBatch()
 	p.rec.Retain()
-	p.size = recordBytes(p.rec)
+	p.size = recordbatch.Bytes(p.rec)
 	keys := make([]arrow.Array, len(m.table.View.Plan.Keys))
 	defer func() {
 		for _, k := range keys {

@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
+	"weir/internal/recordbatch"
 	"weir/state/sqltype"
 )
 
@@ -123,7 +124,7 @@ type groups struct {
 }
 
 func (g *groups) write(rec arrow.RecordBatch) error {
-	size := recordBytes(rec)
+	size := recordbatch.Bytes(rec)
 	for from := int64(0); from < rec.NumRows(); {
 		if g.rows >= g.limit || g.bytes >= groupBytes {
 			if err := g.w.NewBufferedRowGroupChecked(); err != nil {
@@ -228,25 +229,4 @@ func present(schema *arrow.Schema, columns []sqltype.Field, in arrow.RecordBatch
 		cols[i] = a
 	}
 	return array.NewRecordBatch(schema, cols, in.NumRows()), nil
-}
-
-// recordBytes is about what a batch holds in memory; a slice counts as the whole.
-func recordBytes(rec arrow.RecordBatch) int64 {
-	var size func(arrow.ArrayData) int64
-	size = func(d arrow.ArrayData) (n int64) {
-		for _, b := range d.Buffers() {
-			if b != nil {
-				n += int64(b.Len())
-			}
-		}
-		for _, ch := range d.Children() {
-			n += size(ch)
-		}
-		return n
-	}
-	var n int64
-	for _, a := range rec.Columns() {
-		n += size(a.Data())
-	}
-	return n
 }

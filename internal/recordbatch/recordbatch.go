@@ -1,5 +1,5 @@
-// Package recordbatch puts Arrow record batches together. It knows nothing of
-// what they hold.
+// Package recordbatch puts Arrow record batches together and measures them. It
+// knows nothing of what they hold.
 package recordbatch
 
 import (
@@ -40,4 +40,25 @@ func Concat(parts []arrow.RecordBatch, mem memory.Allocator) (arrow.RecordBatch,
 		cols[i] = col
 	}
 	return array.NewRecordBatch(schema, cols, rows), nil
+}
+
+// Bytes is about what a batch holds in memory; a slice counts as the whole.
+func Bytes(rec arrow.RecordBatch) int64 {
+	var size func(arrow.ArrayData) int64
+	size = func(d arrow.ArrayData) (n int64) {
+		for _, b := range d.Buffers() {
+			if b != nil {
+				n += int64(b.Len())
+			}
+		}
+		for _, ch := range d.Children() {
+			n += size(ch)
+		}
+		return n
+	}
+	var n int64
+	for _, a := range rec.Columns() {
+		n += size(a.Data())
+	}
+	return n
 }
