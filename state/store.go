@@ -232,13 +232,14 @@ func (s *Store) addCursor(id CursorID, from map[CursorID]cursorState) {
 	}
 }
 
-// fail poisons the store: what memory holds will not become durable.
+// fail poisons the store: what memory holds will not become durable. Fatal comes
+// before calls are told, so that none of them ends the process in another way.
 func (s *Store) fail(err error) {
 	s.failOnce.Do(func() {
 		s.failure = err
-		close(s.dead)
 		s.o.Logger.Error("the state store failed; restart to go on from the last commit", "error", err)
 		s.o.Fatal(err.Error())
+		close(s.dead)
 	})
 }
 
