@@ -24,6 +24,7 @@ type serveFlags struct {
 	Checkpoint   time.Duration `name:"checkpoint-interval" aliases:"checkpoint" default:"5m" help:"Time between checkpoints."`
 
 	CheckpointRecords   int64         `help:"Take a checkpoint also after so many records (default: only by time)." placeholder:"N"`
+	CheckpointBytes     size          `help:"Take a checkpoint also after commits have written so many bytes: keys and values of the groups that changed, in every commit that changed them (default: only by time)." placeholder:"SIZE"`
 	CheckpointKeep      int           `default:"3" help:"How many checkpoints stay at most. Savepoints do not count and stay until they are dropped."`
 	CheckpointKeepFor   time.Duration `help:"Remove checkpoints that are older, but for the newest (default: no bound)." placeholder:"DURATION"`
 	CheckpointKeepBytes size          `help:"Remove the oldest checkpoints beyond so many bytes in all, but for the newest (default: no bound)." placeholder:"SIZE"`

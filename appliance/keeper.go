@@ -28,16 +28,20 @@ const keepCheckpoints = checkpoint.Keep
 // file: docs/format.md says so.
 const smallView = 10_000
 
+// afterFailure is how long after a checkpoint that failed volume asks for no other.
+const afterFailure = time.Minute
+
 // keeping says when checkpoints are taken and which stay.
 type keeping struct {
 	every   time.Duration
-	records int64 // also after so many records; 0: only by time
+	records int64 // also after so many records; 0: never
+	bytes   int64 // also after commits wrote so many bytes, see [state.Store.Written]; 0: never
 	checkpoint.Retention
 }
 
 func (f *serveFlags) keeping() keeping {
 	return keeping{
-		every: f.Checkpoint, records: f.CheckpointRecords,
+		every: f.Checkpoint, records: f.CheckpointRecords, bytes: int64(f.CheckpointBytes),
 		Retention: checkpoint.Retention{Count: cmp.Or(f.CheckpointKeep, keepCheckpoints), Age: f.CheckpointKeepFor, Bytes: int64(f.CheckpointKeepBytes)},
 	}
 }
@@ -60,6 +64,7 @@ type keeper struct {
 	mu      sync.Mutex
 	newest  uint64 // epoch of the newest checkpoint
 	counted int64  // records that it holds, or that the state held at start
+	written int64  // bytes that commits had written when it was taken
 }
 
 // newKeeper locks dir until close.
@@ -117,15 +122,16 @@ func recordsOf(sn *state.Snapshot) (n int64) {
 	return n
 }
 
-// run takes one every so often, or after so many records, when something was
-// committed since the last. Between them it makes whole what has many deltas.
+// run takes one every so often, or after so many records or bytes, when something
+// was committed since the last. Between them it makes whole what has many deltas.
 func (k *keeper) run(ctx context.Context) error {
 	poll := k.o.every
-	if k.o.records > 0 {
+	if k.o.records > 0 || k.o.bytes > 0 {
 		poll = min(poll, time.Second)
 	}
 	t := time.NewTicker(poll)
 	defer t.Stop()
+	failed := false
 	for last := time.Now(); ; {
 		select {
 		case <-ctx.Done():
@@ -137,7 +143,11 @@ func (k *keeper) run(ctx context.Context) error {
 			continue
 		case <-t.C:
 		}
-		due, err := k.due(last, k.o.every, k.o.records)
+		o := k.o
+		if failed && time.Since(last) < afterFailure {
+			o.records, o.bytes = 0, 0 // they would ask for one every second
+		}
+		due, err := k.due(time.Since(last), o)
 		if err != nil {
 			return err
 		}
@@ -145,17 +155,18 @@ func (k *keeper) run(ctx context.Context) error {
 			continue
 		}
 		last = time.Now()
-		if _, err := k.take(ctx, "", 1); err != nil && ctx.Err() == nil {
+		_, err = k.take(ctx, "", 1)
+		if failed = err != nil; failed && ctx.Err() == nil {
 			k.log.Error("checkpoint failed; the next one is tried as usual", "error", err)
 		}
 	}
 }
 
-// due says whether it is time for a checkpoint, the last one having begun then:
-// after so long, or so many records, when there are any.
-func (k *keeper) due(last time.Time, every time.Duration, records int64) (bool, error) {
+// due says whether it is time for a checkpoint by these terms, the last one having
+// begun so long ago, when anything was committed since.
+func (k *keeper) due(ago time.Duration, o keeping) (bool, error) {
 	k.mu.Lock()
-	newest, counted := k.newest, k.counted
+	newest, counted, written := k.newest, k.counted, k.written
 	k.mu.Unlock()
 	sn, err := k.store.Snapshot()
 	if err != nil {
@@ -166,7 +177,9 @@ func (k *keeper) due(last time.Time, every time.Duration, records int64) (bool, 
 		return false, nil
 	}
 	// The ticker may be a little early.
-	return time.Since(last) > every-every/16 || records > 0 && recordsOf(sn)-counted >= records, nil
+	return ago > o.every-o.every/16 ||
+		o.records > 0 && recordsOf(sn)-counted >= o.records ||
+		o.bytes > 0 && k.store.Written()-written >= o.bytes, nil
 }
 
 // take writes a checkpoint now, a savepoint when it has a name, and removes those
@@ -178,6 +191,7 @@ func (k *keeper) take(ctx context.Context, savepoint string, rest float64) (*che
 	if _, err := k.store.Mark(ctx); err != nil { // the next one will ask what changed since
 		return nil, err
 	}
+	written := k.store.Written() // what is committed from here on may count twice
 	sn, err := k.store.Snapshot()
 	if err != nil {
 		return nil, err
@@ -188,7 +202,7 @@ func (k *keeper) take(ctx context.Context, savepoint string, rest float64) (*che
 		return nil, fmt.Errorf("write checkpoint: %w", unstored(err))
 	}
 	k.mu.Lock()
-	k.newest, k.counted = m.Epoch, recordsOf(sn)
+	k.newest, k.counted, k.written = m.Epoch, recordsOf(sn), written
 	k.mu.Unlock()
 	if m.CompactDue() {
 		select {

@@ -4,15 +4,19 @@ package appliance
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/ipc"
@@ -242,7 +246,7 @@ CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM o GROUP BY k;`)
 	k := b.run.keeper
 	due := func(want bool, since time.Duration, what string) {
 		t.Helper()
-		if got, err := k.due(time.Now().Add(-since), time.Hour, 5); err != nil || got != want {
+		if got, err := k.due(since, keeping{every: time.Hour, records: 5}); err != nil || got != want {
 			t.Errorf("%s: %v, %v", what, got, err)
 		}
 	}
@@ -269,4 +273,72 @@ CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM o GROUP BY k;`)
 		t.Errorf("%d checkpoints", len(ms))
 	}
 	due(false, 2*time.Hour, "nothing happened since that")
+}
+
+// TestCheckpointsByVolume: the keeper takes one when commits have written enough,
+// looks every second, counts from the last one, and does not press a disk that
+// refuses.
+func TestCheckpointsByVolume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewMem()
+		store, err := state.Open("state", state.Options{FS: mem})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var full atomic.Bool
+		tries := 0
+		disk := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if !full.Load() || !strings.HasSuffix(op.Path, checkpoint.ManifestName) || op.Kind != errorfs.OpCreate {
+				return nil
+			}
+			tries++
+			return syscall.ENOSPC
+		}))
+		commit := func(bytes int) {
+			t.Helper()
+			if _, err := store.ReplaceSource(state.Source{Name: "s", SQL: strings.Repeat("x", bytes)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		commit(1)
+		k, err := newKeeper(disk, "ck", store, nil, keeping{every: time.Hour, bytes: 10_000, Retention: checkpoint.Retention{Count: 9}}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- k.run(ctx) }()
+		after := func(d time.Duration, want int, what string) {
+			t.Helper()
+			time.Sleep(d)
+			synctest.Wait()
+			if got := len(k.list()); got != want {
+				t.Errorf("%s: %d checkpoints, want %d", what, got, want)
+			}
+		}
+		commit(9_000)
+		after(10*time.Second, 0, "a little below")
+		commit(2_000)
+		after(2*time.Second, 1, "above")
+		after(time.Minute, 1, "nothing more was written")
+		commit(4_000)
+		after(10*time.Second, 1, "less since the last")
+		commit(7_000)
+		after(2*time.Second, 2, "enough since the last")
+		commit(100)
+		after(time.Hour, 3, "time counts as well")
+
+		full.Store(true)
+		commit(11_000)
+		after(30*time.Second, 3, "on a full disk")
+		if tries != 1 {
+			t.Errorf("%d tries in half a minute", tries)
+		}
+		full.Store(false)
+		after(2*afterFailure, 4, "with room again")
+		cancel()
+		if err := errors.Join(<-ended, k.close(), store.Close()); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -22,6 +22,7 @@ type gauges struct {
 	a *Appliance
 
 	epoch, freshness, checkpoint    *prometheus.Desc
+	committed                       *prometheus.Desc
 	points                          *prometheus.Desc
 	records, rate, lag, up, refused *prometheus.Desc
 	groups, bytes, failed, behind   *prometheus.Desc
@@ -37,6 +38,7 @@ func newGauges(a *Appliance) *gauges {
 		epoch:         d("epoch", "The newest committed epoch."),
 		freshness:     d("freshness_seconds", "99th percentile of the age of the newest record when its commit became visible."),
 		checkpoint:    d("checkpoint_epoch", "The epoch of the newest checkpoint taken by this process, 0 for none."),
+		committed:     d("committed_bytes_total", "Bytes that commits have written since the start: what --checkpoint-bytes counts."),
 		points:        d("point_queries_total", "Queries for one group by its key that were answered without a query process."),
 		records:       d("source_records_total", "Records read, in all, by the shared cursor.", "source"),
 		rate:          d("source_records_per_second", "Records read a second, lately.", "source"),
@@ -55,7 +57,7 @@ func newGauges(a *Appliance) *gauges {
 // Describe is part of prometheus.Collector.
 func (g *gauges) Describe(c chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		g.epoch, g.freshness, g.checkpoint, g.points, g.records, g.rate, g.lag, g.up, g.refused,
+		g.epoch, g.freshness, g.checkpoint, g.committed, g.points, g.records, g.rate, g.lag, g.up, g.refused,
 		g.groups, g.bytes, g.failed, g.behind, g.partitionNext, g.partitionEnd,
 	} {
 		c <- d
@@ -77,6 +79,7 @@ func (g *gauges) Collect(c chan<- prometheus.Metric) {
 	}
 	defer sn.Close()
 	gauge(g.epoch, float64(sn.Epoch()))
+	counter(g.committed, float64(g.a.store.Written()))
 	counter(g.points, float64(g.a.points.Load()))
 	gauge(g.freshness, g.a.freshness.p99().Seconds())
 	g.a.keeper.mu.Lock()

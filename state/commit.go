@@ -103,12 +103,14 @@ func (s *Store) commit(ch *change) (uint64, error) {
 		return 0, err
 	}
 	s.o.Hook(PointBuilt)
+	n := int64(b.Len())
 	if err := s.guard(func() error { return b.Commit(pebble.Sync) }); err != nil {
 		s.fail(err)
 		return 0, err
 	}
 	_ = b.Close() // returns no error that the commit did not
 	s.o.Hook(PointCommitted)
+	s.written.Add(n)
 	s.publish(c)
 	s.o.Hook(PointPublished)
 	return c.epoch, nil

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -42,6 +43,7 @@ type Store struct {
 	lock    io.Closer
 	db      *pebble.DB
 	version uint64 // of the format, as it was found
+	written atomic.Int64
 
 	committing sync.Mutex
 	scratch    cut // reused by commits
@@ -104,6 +106,11 @@ func newCursor(c cursorState) *cursor {
 func (c *cursor) state() cursorState {
 	return cursorState{slices.SortedFunc(maps.Values(c.at), comparePositions), c.records}
 }
+
+// Written is how many bytes commits have written since the store was opened: keys
+// and values of the groups that changed, before compression, and positions, refused
+// records and the change index besides. A group counts in every commit that changes it.
+func (s *Store) Written() int64 { return s.written.Load() }
 
 func newStore(o Options, lock io.Closer) *Store {
 	return &Store{
