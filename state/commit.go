@@ -1,8 +1,6 @@
 package state
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -30,7 +28,9 @@ type cut struct {
 	groups []cutGroups
 	buf    []byte // keys and values of the groups
 	ents   []entry
-	index  []byte // keys for the change index, of one view at a time
+	order  []ranked // of ents, once they are sorted
+	spare  []ranked // for sorting
+	index  []byte   // keys for the change index, of one view at a time
 }
 
 // cutGroups are the dirty groups of one view: entries from to to.
@@ -42,22 +42,9 @@ type cutGroups struct {
 }
 
 // An entry is a group in cut.buf: its key is buf[at:val], its value buf[val:end].
-// begin is how the key begins behind its slot, for comparing.
 type entry struct {
 	at, val, end int
-	begin        uint64
 	record       bool // in the change index
-}
-
-// beginning is the first eight bytes of a key as a number that sorts as they do;
-// what is missing is 0.
-func beginning(key []byte) uint64 {
-	if len(key) >= 8 {
-		return binary.BigEndian.Uint64(key)
-	}
-	var b [8]byte
-	copy(b[:], key)
-	return binary.BigEndian.Uint64(b[:])
 }
 
 // A change is what a DDL commit does besides. apply edits a copy of the
@@ -97,7 +84,7 @@ func (s *Store) commit(ch *change) (uint64, error) {
 	if ch != nil {
 		s.o.Hook(ch.point)
 	}
-	b := s.db.NewBatch()
+	b := s.db.NewBatch(pebble.WithInitialSizeBytes(c.size()))
 	if err := s.build(b, c); err != nil {
 		s.fail(err)
 		return 0, err
@@ -135,7 +122,7 @@ func (s *Store) cut(ch *change) (*cut, error) {
 	}
 	c := &s.scratch
 	*c = cut{
-		epoch: s.openEpoch, change: ch, buf: c.buf[:0], ents: c.ents[:0], groups: c.groups[:0], index: c.index[:0],
+		epoch: s.openEpoch, change: ch, buf: c.buf[:0], ents: c.ents[:0], groups: c.groups[:0], order: c.order, spare: c.spare, index: c.index[:0],
 		recorded: map[ViewID]recorded{}, cursors: map[CursorID]cursorState{}, stats: map[ViewID]ViewStats{}, refused: s.pending,
 		quarant: map[SourceID]*refusedState{},
 	}
@@ -182,13 +169,15 @@ func (c *cut) add(v *view, limit int64) {
 	t := v.table
 	from := len(c.ents)
 	keys, bytes := int64(0), int64(0)
-	for _, r := range t.dirty {
+	for i, r := range t.dirty {
+		if i%ahead == 0 {
+			t.fetch(t.dirty[i:min(i+ahead, len(t.dirty))])
+		}
 		e := entry{at: len(c.buf), record: r&unrecorded != 0}
 		r &^= unrecorded
 		c.buf = binary.BigEndian.AppendUint32(c.buf, uint32(v.id))
 		c.buf = append(c.buf, t.key(r)...)
 		e.val = len(c.buf)
-		e.begin = beginning(c.buf[e.at+5:])
 		msg, failed := t.errs[r]
 		c.buf = appendHeader(c.buf, c.epoch, failed, msg)
 		c.buf = v.layout.Append(c.buf, &t.rows, r)
@@ -261,17 +250,16 @@ func (s *Store) build(b *pebble.Batch, c *cut) error {
 			return err
 		}
 	}
+	c.sort()
 	for _, g := range c.groups {
-		c.sort(c.ents[g.from:g.to])
 		if err := c.writeChanged(b, g); err != nil {
 			return err
 		}
 	}
-	for _, g := range c.groups {
-		for _, e := range c.ents[g.from:g.to] {
-			if err := b.Set(c.buf[e.at:e.val], c.buf[e.val:e.end], nil); err != nil {
-				return err
-			}
+	for _, o := range c.order {
+		e := &c.ents[o.entry]
+		if err := b.Set(c.buf[e.at:e.val], c.buf[e.val:e.end], nil); err != nil {
+			return err
 		}
 	}
 	if c.change != nil && c.change.write != nil {
@@ -286,8 +274,8 @@ func (c *cut) writeChanged(b *pebble.Batch, g cutGroups) error {
 		return wipeChanged(b, g.view)
 	}
 	c.index = c.index[:0]
-	for _, e := range c.ents[g.from:g.to] {
-		if g.record && e.record {
+	for _, o := range c.order[g.from:g.to] {
+		if e := &c.ents[o.entry]; g.record && e.record {
 			c.index = appendChanged(c.index, c.buf[e.at+4:e.val])
 		}
 	}
@@ -295,34 +283,6 @@ func (c *cut) writeChanged(b *pebble.Batch, g cutGroups) error {
 		return nil
 	}
 	return b.Set(changedKey(g.view, c.epoch), c.index, nil)
-}
-
-// sort sorts the groups of one view: by slot first, in one pass, because slots
-// are hashes, then within each.
-func (c *cut) sort(ents []entry) {
-	var ends [Slots + 1]int
-	for _, e := range ents {
-		ends[int(c.buf[e.at+4])+1]++
-	}
-	for i := range Slots {
-		ends[i+1] += ends[i]
-	}
-	starts := ends
-	sorted := make([]entry, len(ents))
-	for _, e := range ents {
-		slot := c.buf[e.at+4]
-		sorted[starts[slot]] = e
-		starts[slot]++
-	}
-	for i := range Slots {
-		slices.SortFunc(sorted[ends[i]:ends[i+1]], func(a, b entry) int {
-			if a.begin != b.begin {
-				return cmp.Compare(a.begin, b.begin)
-			}
-			return bytes.Compare(c.buf[a.at+5:a.val], c.buf[b.at+5:b.val])
-		})
-	}
-	copy(ents, sorted)
 }
 
 // publish shows a durable epoch to readers.
