@@ -45,6 +45,7 @@ type config struct {
 	interval time.Duration
 	halving  bool                // see ingest.Options
 	objects  objectstore.Options // tests are less patient
+	lease    objectstore.LeaseOptions
 	log      *slog.Logger
 	// shown is what weir open shows, read only and without topics; "" for an
 	// appliance that counts.
@@ -129,7 +130,7 @@ func openAppliance(ctx context.Context, cfg config) (_ *Appliance, err error) {
 	if err != nil {
 		return a, err
 	}
-	if a.keeper, err = newKeeper(checkpoints, dir, a.store, finalizer{a.engine, a.guard}, cfg.keeping(), cfg.log); err != nil {
+	if a.keeper, err = newKeeper(checkpoints, dir, locker{data: cfg.Data, lease: cfg.lease}, a.store, finalizer{a.engine, a.guard}, cfg.keeping(), cfg.log); err != nil {
 		return a, err
 	}
 	if a.exports, err = newExporter(backend{a}, filepath.Join(cfg.Data, exportsDir)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"weir/checkpoint"
 )
@@ -18,16 +19,16 @@ func (checkpointCompactCmd) Help() string {
 		"Exit status: 0 whole, 1 an error, 2 wrong usage."
 }
 
-func (c *checkpointCompactCmd) Run(ctx context.Context, s streams) error {
+func (c *checkpointCompactCmd) Run(ctx context.Context, s streams, log *slog.Logger) error {
 	for _, arg := range c.Checkpoints {
-		if err := compactOne(ctx, s, arg); err != nil {
+		if err := compactOne(ctx, s, arg, log); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func compactOne(ctx context.Context, s streams, arg string) error {
+func compactOne(ctx context.Context, s streams, arg string, log *slog.Logger) error {
 	f, err := find(ctx, arg)
 	if err != nil {
 		return err
@@ -36,7 +37,7 @@ func compactOne(ctx context.Context, s streams, arg string) error {
 	if f.temp != "" {
 		return errors.New("a bundle is not written to")
 	}
-	dir, lock, err := writable(ctx, "", f, "compact changes files that it may read, so stop it first")
+	dir, lock, err := writable(ctx, "", f, "compact changes files that it may read, so stop it first", log)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -53,7 +52,7 @@ func (c *checkpointTransformCmd) Run(ctx context.Context, s streams, log *slog.L
 		return err
 	}
 	defer f.Close()
-	into, lock, err := writable(ctx, c.Into, f, orStop)
+	into, lock, err := writable(ctx, c.Into, f, orStop, log)
 	if err != nil {
 		return err
 	}
@@ -128,7 +127,7 @@ const orStop = "give another --into, or stop it first"
 // writable is the directory of checkpoints to write to, locked until lock is closed.
 // An appliance that runs there numbers its own, and takes what is half written for
 // what a crash left; do says what to do then.
-func writable(ctx context.Context, into string, f *found, do string) (dir shelf, lock io.Closer, err error) {
+func writable(ctx context.Context, into string, f *found, do string, log *slog.Logger) (dir shelf, lock placeLock, err error) {
 	switch {
 	case into != "":
 		if dir, err = shelfAt(ctx, into); err != nil {
@@ -142,7 +141,7 @@ func writable(ctx context.Context, into string, f *found, do string) (dir shelf,
 	if dir.fs == vfs.Default && !isDir(dir.dir) { // nobody is there, and a refusal is to leave nothing
 		return dir, noLock{}, nil
 	}
-	lock, err = lockCheckpoints(dir.fs, dir.dir)
+	lock, err = lockCheckpoints(dir.fs, dir.dir, locker{}, log)
 	if errors.Is(err, errInUse) {
 		err = fmt.Errorf("%w: %s", err, do)
 	}
@@ -199,7 +198,7 @@ func (c *checkpointMergeCmd) Run(ctx context.Context, s streams, log *slog.Logge
 		defer f.Close()
 		from, all = append(from, f.Checkpoint), append(all, f)
 	}
-	into, lock, err := writable(ctx, c.Into, nil, orStop)
+	into, lock, err := writable(ctx, c.Into, nil, orStop, log)
 	if err != nil {
 		return err
 	}

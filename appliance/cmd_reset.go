@@ -24,7 +24,7 @@ func (resetCmd) Help() string {
 
 // parts are what Weir makes in a data directory.
 func parts() []string {
-	return []string{stateDir, checkpointsDir, exportsDir, brokerDir, inflightFile, "tmp", "token"}
+	return []string{stateDir, checkpointsDir, exportsDir, brokerDir, inflightFile, identityFile, "tmp", "token"}
 }
 
 func (c *resetCmd) Run(s streams) error {

@@ -59,7 +59,7 @@ type keeper struct {
 	writing sync.Mutex   // one is written, or dropped, at a time
 	files   sync.RWMutex // held to open files of a checkpoint: none is removed meanwhile
 	pins    pins
-	lock    io.Closer   // of dir
+	lock    placeLock   // of dir
 	whole   chan uint64 // a checkpoint that run is to make whole
 	mu      sync.Mutex
 	newest  uint64 // epoch of the newest checkpoint
@@ -67,8 +67,8 @@ type keeper struct {
 	written int64  // bytes that commits had written when it was taken
 }
 
-// newKeeper locks dir until close.
-func newKeeper(fsys vfs.FS, dir string, store *state.Store, fin checkpoint.Finalizer, o keeping, log *slog.Logger) (_ *keeper, err error) {
+// newKeeper locks dir until close, for the appliance that by is.
+func newKeeper(fsys vfs.FS, dir string, by locker, store *state.Store, fin checkpoint.Finalizer, o keeping, log *slog.Logger) (_ *keeper, err error) {
 	k := &keeper{fs: fsys, dir: dir, store: store, fin: fin, o: o, log: log, whole: make(chan uint64, 1)}
 	sn, err := store.Snapshot()
 	if err != nil {
@@ -79,8 +79,8 @@ func newKeeper(fsys vfs.FS, dir string, store *state.Store, fin checkpoint.Final
 	if err := fsys.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory of checkpoints: %w", err)
 	}
-	if k.lock, err = lockCheckpoints(fsys, dir); errors.Is(err, errInUse) {
-		return nil, fmt.Errorf("%w: give each appliance --checkpoints of its own", err)
+	if k.lock, err = lockCheckpoints(fsys, dir, by, log); errors.Is(err, errInUse) {
+		return nil, fmt.Errorf("%w: %s", err, ownPlace)
 	} else if err != nil {
 		return nil, err
 	}
@@ -188,6 +188,9 @@ func (k *keeper) due(ago time.Duration, o keeping) (bool, error) {
 func (k *keeper) take(ctx context.Context, savepoint string, rest float64) (*checkpoint.Manifest, error) {
 	k.writing.Lock()
 	defer k.writing.Unlock()
+	if err := k.lock.Check(); err != nil {
+		return nil, unstored(err)
+	}
 	if _, err := k.store.Mark(ctx); err != nil { // the next one will ask what changed since
 		return nil, err
 	}

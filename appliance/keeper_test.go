@@ -301,7 +301,7 @@ func TestCheckpointsByVolume(t *testing.T) {
 			}
 		}
 		commit(1)
-		k, err := newKeeper(disk, "ck", store, nil, keeping{every: time.Hour, bytes: 10_000, Retention: checkpoint.Retention{Count: 9}}, slog.New(slog.DiscardHandler))
+		k, err := newKeeper(disk, "ck", locker{}, store, nil, keeping{every: time.Hour, bytes: 10_000, Retention: checkpoint.Retention{Count: 9}}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

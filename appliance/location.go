@@ -43,6 +43,9 @@ func unstored(err error) error {
 			return &queryable.Error{Code: queryable.Unavailable, Message: fmt.Sprintf("the disk that holds the checkpoints is full (%v), and nothing was written: free space on it, then try again", full), Position: -1, Cause: err}
 		}
 	}
+	if e := inUse(err); errors.Is(e, errInUse) {
+		return &queryable.Error{Code: queryable.Conflict, Message: fmt.Sprintf("%v; nothing was written: %s, and start this one again", e, ownPlace), Position: -1, Cause: err}
+	}
 	switch {
 	case errors.Is(err, objectstore.ErrUnavailable):
 		return &queryable.Error{Code: queryable.Unavailable, Message: "the object store that holds the checkpoints does not answer: try again when it does", Position: -1, Cause: err}

@@ -14,6 +14,8 @@
 //   - A file that is read is the object that was opened: when it is replaced or
 //     removed meanwhile, reading fails.
 //
+// One program writes under a prefix at a time: it holds a [Lease].
+//
 // Nothing relies on the order or the freshness of listings. Every request is
 // tried again while the store asks for it, cannot be reached or fails on its
 // side, until [Options.Retry] has passed; a request that may have been carried

@@ -81,7 +81,7 @@ func again(err error) bool {
 		return false
 	case r.StatusCode == 0 && r.Code == "":
 		return true // it was never answered, or the answer was cut off
-	case slices.Contains([]string{"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "Throttling", "RequestLimitExceeded", "OperationAborted"}, r.Code):
+	case slices.Contains([]string{"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "Throttling", "RequestLimitExceeded", "OperationAborted", "ConditionalRequestConflict"}, r.Code):
 		return true
 	}
 	return r.StatusCode == http.StatusRequestTimeout || r.StatusCode == http.StatusTooManyRequests ||

@@ -92,7 +92,12 @@ func (f *FS) lastFirst(all []minio.ObjectInfo) {
 }
 
 // Remove removes a file. It succeeds when there is none.
-func (f *FS) Remove(name string) error { return f.remove(key(name)) }
+func (f *FS) Remove(name string) error {
+	if err := f.fenced(); err != nil {
+		return err
+	}
+	return f.remove(key(name))
+}
 
 // RemoveAll removes a file, or a directory, its Last first. Uploads beneath it
 // that were never finished end.
@@ -100,6 +105,9 @@ func (f *FS) RemoveAll(name string) error {
 	k := key(name)
 	if k == "" {
 		return f.unsupported("remove all of", name) // never a whole bucket
+	}
+	if err := f.fenced(); err != nil {
+		return err
 	}
 	all, err := f.objects(k+"/", true, 0)
 	if err != nil {
@@ -223,7 +231,7 @@ func (f *FS) ReuseForWrite(name, _ string, _ vfs.DiskWriteCategory) (vfs.File, e
 	return nil, f.unsupported("reuse", name)
 }
 
-// Lock is not supported: object stores have no locks.
+// Lock is not supported: object stores have no locks. See [Lease].
 func (f *FS) Lock(name string) (io.Closer, error) { return nil, f.unsupported("lock", name) }
 
 // GetDiskUsage is not supported.

@@ -51,7 +51,8 @@ type FS struct {
 	bucket, last         string
 	retry, wait, maxWait time.Duration
 	part                 int
-	down                 atomic.Bool // the last request was given up
+	down                 atomic.Bool                  // the last request was given up
+	fence                atomic.Pointer[func() error] // of a [Lease]
 }
 
 var (
@@ -173,6 +174,15 @@ func (f *FS) copy(from, to string, size int64) error {
 		}
 		return err
 	})
+}
+
+// fenced asks the [Lease], when there is one, before something is published or
+// removed.
+func (f *FS) fenced() error {
+	if check := f.fence.Load(); check != nil {
+		return (*check)()
+	}
+	return nil
 }
 
 // remove removes an object, whether it is there or not.

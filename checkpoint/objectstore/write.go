@@ -60,6 +60,12 @@ func (w *writeFile) Sync() error {
 	if w.done || w.err != nil {
 		return w.err
 	}
+	if w.fs.PathBase(w.key) == w.fs.last {
+		w.err = w.fs.fenced()
+	}
+	if w.err != nil {
+		return w.err
+	}
 	if w.upload == "" {
 		w.err = w.putWhole()
 	} else if w.err = w.put(); w.err == nil {

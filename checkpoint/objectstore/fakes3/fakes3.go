@@ -53,6 +53,25 @@ type Server struct {
 	mu    sync.Mutex
 	fault func(call int, r *http.Request) Fault
 	calls int
+	cond  Conditions
+}
+
+// Conditions are what the server makes of a put on a condition.
+type Conditions int
+
+// Stores keep conditions, do not know of them and write all the same, or refuse the
+// request.
+const (
+	Kept Conditions = iota
+	Ignored
+	Refused
+)
+
+// Conditional decides over the puts from now on.
+func (s *Server) Conditional(c Conditions) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cond = c
 }
 
 // Start serves until the test ends.
@@ -119,6 +138,19 @@ func (s *Server) next(r *http.Request) Fault {
 
 func (s *Server) serve(fake http.Handler, w http.ResponseWriter, r *http.Request) {
 	fault := s.next(r)
+	if r.Method == http.MethodPut && (r.Header.Get("If-Match") != "" || r.Header.Get("If-None-Match") != "") {
+		s.mu.Lock()
+		cond := s.cond
+		s.mu.Unlock()
+		switch cond {
+		case Ignored:
+			r.Header.Del("If-Match")
+			r.Header.Del("If-None-Match")
+		case Refused:
+			answer(w, http.StatusNotImplemented, "NotImplemented", "A header you provided implies functionality that is not implemented.")
+			return
+		}
+	}
 	if !strings.Contains(r.Header.Get("Authorization"), "Credential="+AccessKey+"/") {
 		answer(w, http.StatusForbidden, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.")
 		return
