@@ -45,7 +45,7 @@ start_engine() {
 	done
 	if ((${#missing[@]} > 0)); then
 		say "installing ${missing[*]}"
-		{ apt-get -qq update && apt-get -qq install -y --no-install-recommends "${missing[@]}"; } >"$dir/apt.log" 2>&1 ||
+		{ apt-get -qq -o Acquire::Retries=5 update && apt-get -qq -o Acquire::Retries=5 install -y --no-install-recommends "${missing[@]}"; } >"$dir/apt.log" 2>&1 ||
 			fail "apt-get can't install ${missing[*]}: $(tail -n 5 "$dir/apt.log")"
 	fi
 	export DOCKER_HOST=unix://$dir/docker.sock DOCKER_BUILDKIT=0
@@ -55,7 +55,7 @@ start_engine() {
 	dockerd --data-root "$dir/data" --exec-root "$dir/exec" -H "$DOCKER_HOST" -p "$dir/dockerd.pid" >"$dir/dockerd.log" 2>&1 &
 	own=$!
 	until docker info >/dev/null 2>&1; do
-		kill -0 "$own" 2>/dev/null && ((++tries < 240)) ||
+		kill -0 "$own" 2>/dev/null && ((++tries < 480)) ||
 			fail "the Docker engine does not start here; it needs a kernel that lets root mount, make network bridges and set iptables rules. Its log ends:
 $(tail -n 20 "$dir/dockerd.log")"
 		sleep 0.25
@@ -118,7 +118,7 @@ golang_image() {
 	rm -rf "$dir/golang/mod"
 	cat >"$dir/golang/Dockerfile" <<-D
 		FROM $debian
-		RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc g++ libc6-dev make git
+		RUN apt-get -qq -o Acquire::Retries=5 update && apt-get -qq -o Acquire::Retries=5 install -y --no-install-recommends gcc g++ libc6-dev make git
 		COPY go /usr/local/go
 		COPY proxy /proxy
 		ENV PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -149,7 +149,7 @@ kafka_image() {
 	chmod +x "$dir"/kafka/bin/*
 	cat >"$dir/kafka/Dockerfile" <<-D
 		FROM $debian
-		RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless
+		RUN apt-get -qq -o Acquire::Retries=5 update && apt-get -qq -o Acquire::Retries=5 install -y --no-install-recommends openjdk-17-jre-headless
 		COPY libs /opt/kafka/libs
 		COPY bin /opt/kafka/bin
 		CMD ["/opt/kafka/bin/start"]
@@ -176,7 +176,7 @@ link() { compose logs --no-color weir 2>/dev/null | grep -o 'http://[^ ,]*#token
 linked() { [[ -n $(link) ]]; }
 
 ask() {
-	curl -s -m 30 -H "Authorization: Bearer $token" -H 'Content-Type: application/json' -d "{\"sql\":\"$1\"}" "$(address)/api/v1/sql"
+	curl -s -m 120 -H "Authorization: Bearer $token" -H 'Content-Type: application/json' -d "{\"sql\":\"$1\"}" "$(address)/api/v1/sql"
 }
 
 answers() { ask "$1" | grep -qF "$2"; }
@@ -188,13 +188,13 @@ up() {
 		compose logs --no-color | tail -n 60 >&2
 		fail "docker compose up fails"
 	}
-	wait_for 180 linked || { compose logs --no-color | tail -n 60 >&2; fail "weir prints no link"; }
+	wait_for 300 linked || { compose logs --no-color | tail -n 60 >&2; fail "weir prints no link"; }
 	token=$(link | sed 's/.*#token=//')
-	wait_for 120 answers "SELECT $1 FROM shop_totals" '[true]' || {
+	wait_for 300 answers "SELECT $1 FROM shop_totals" '[true]' || {
 		ask 'SELECT * FROM shop_totals' >&2
 		ask 'SHOW SOURCES' >&2
 		compose logs --no-color | tail -n 60 >&2
-		fail "not so within two minutes: $1"
+		fail "not so within five minutes: $1"
 	}
 }
 
@@ -204,7 +204,7 @@ say "docker compose build"
 compose build >"$dir/build.log" 2>&1 || fail "docker compose build: $(tail -n 40 "$dir/build.log")"
 say "docker compose up"
 up "orders > 1000"
-status() { curl -s -m 10 -o /dev/null -w '%{http_code}' "$(address)$1"; }
+status() { curl -s -m 60 -o /dev/null -w '%{http_code}' "$(address)$1"; }
 [[ $(status /api/v1/views) == 401 ]] || fail "/api/v1/views is served without a token"
 [[ $(status /) == 200 ]] || fail "no console"
 # Compared with the topic: nothing missing, extra or different.

@@ -58,7 +58,7 @@ install() {
 		chosen+=("$name")
 	done
 	echo "setup.sh: installing ${chosen[*]}" >&2
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${chosen[@]}" >/dev/null
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=5 install -y --no-install-recommends "${chosen[@]}" >/dev/null
 }
 
 # link_go makes a Go the one that is found.
@@ -126,7 +126,7 @@ if ((${#packages[@]} > 0)) || ! go_ok; then
 		go_ok || echo "  - Go 1.21 or newer (https://go.dev/dl); it fetches the right version by itself" >&2
 		exit 1
 	fi
-	as_root apt-get -qq update || true # what is missing then, install says
+	as_root apt-get -qq -o Acquire::Retries=5 update || true # what is missing then, install says
 	((${#packages[@]} == 0)) || install "${packages[@]}"
 	go_ok || install_go
 fi

@@ -147,7 +147,7 @@ start() {
     rootLogger.level=info rootLogger.appenderRef.c.ref=c >"$dir/log4j2.properties"
 
   if [[ ! -e $dir/data/meta.properties ]]; then
-    i=$(head -c 16 /dev/urandom | base64 | tr '+/' '-_' | tr -d '=')
+    i=$(head -c 16 /dev/urandom | base64 | tr '+/' 'AB' | tr -d '=') # one that began with - would be a flag
     java -Xmx96m "${quick[@]}" -cp "$libs/*" kafka.tools.StorageTool format -t "$i" -c "$dir/server.properties" \
       --add-scram 'SCRAM-SHA-256=[name=test,password=test-secret]' --add-scram 'SCRAM-SHA-512=[name=test,password=test-secret]' \
       >"$dir/format.log" 2>&1 || fail "the broker's directory can't be made: $(tail -n 5 "$dir/format.log")"
