@@ -24,10 +24,10 @@ func TestOpenOnAFullDisk(t *testing.T) {
 		}
 		return nil
 	}))
-	var said string
-	_, err := Open("data", Options{FS: full, Fatal: func(msg string) { said = msg }})
-	if err == nil || !strings.Contains(err.Error(), "no space left") || !strings.Contains(said, "no space left") {
-		t.Fatalf("opened with %v; %q", err, said)
+	said := make(chan string, 100) // Pebble is on goroutines of its own
+	_, err := Open("data", Options{FS: full, Fatal: func(msg string) { said <- msg }})
+	if msg := <-said; err == nil || !strings.Contains(err.Error(), "no space left") || !strings.Contains(msg, "no space left") {
+		t.Fatalf("opened with %v; %q", err, msg)
 	}
 	s = mustOpen(t, crashed.CrashClone(vfs.CrashCloneCfg{}), Options{}) // in another process, with room
 	if _, ok := s.Catalog().View("by_id"); !ok {

@@ -85,7 +85,7 @@ func start(t *testing.T, set func(*Options)) (*Server, *backend, string) {
 		}
 	})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
 			t.Error(err)
@@ -388,7 +388,7 @@ func TestShutdownIsQuick(t *testing.T) {
 	}()
 	<-b.started
 	begin := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // an idle connection would be waited for for a minute
 	defer cancel()
 	if err := s.Shutdown(ctx); err != nil {
 		t.Errorf("after %s: %v", time.Since(begin), err)

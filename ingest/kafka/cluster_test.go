@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,17 +94,13 @@ func TestConnectErrors(t *testing.T) {
 	}
 	t.Cleanup(func() { broker.Close() })
 	b.broker, b.addr = broker, broker.Addr()
-	unused, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	unused.Close()
+	const unused = "127.0.0.1:1" // nobody may listen there but root, and nobody does
 
 	for name, o := range map[string]Options{
 		"scram": scramOf("pw"),
 		"plain": {TLS: trust, SASL: plain.Mechanism{Username: "u", Password: "pw"}},
 		// The first broker of the list being down does not matter.
-		"two": {Brokers: []string{unused.Addr().String(), b.addr}, TLS: trust, SASL: scramOf("pw").SASL},
+		"two": {Brokers: []string{unused, b.addr}, TLS: trust, SASL: scramOf("pw").SASL},
 	} {
 		if info, err := b.dial(o).Topic(t.Context(), "t"); err != nil || len(info.Partitions) != 1 || info.ID == (TopicID{}) {
 			t.Errorf("%s: %+v, %v", name, info, err)
@@ -116,7 +113,7 @@ func TestConnectErrors(t *testing.T) {
 		"password":  {scramOf("guessed"), ""},
 		"authority": {Options{TLS: &tls.Config{}}, "certificate authority"},
 		"no TLS":    {Options{}, "may expect TLS, or SASL"},
-		"refused":   {Options{Brokers: []string{unused.Addr().String()}}, "is the broker running there?"},
+		"refused":   {Options{Brokers: []string{unused}}, "is the broker running there?"},
 	} {
 		c := b.dial(x.o)
 		_, err := c.Topic(t.Context(), "t")
@@ -333,14 +330,15 @@ func TestStaleTopicID(t *testing.T) {
 		stale := kmsg.NewMetadataResponseTopic()
 		stale.Topic, stale.TopicID = new("t"), TopicID{9}
 		stale.Partitions = append(stale.Partitions, kmsg.NewMetadataResponseTopicPartition())
-		lies := 3
+		var lies atomic.Int32 // the broker is on a goroutine of its own
+		lies.Store(3)
 		b.broker.Cluster().ControlKey(int16(kmsg.Metadata), func(kr kmsg.Request) (kmsg.Response, error, bool) {
 			b.broker.Cluster().KeepControl()
 			req := kr.(*kmsg.MetadataRequest)
-			if len(req.Topics) == 0 || lies == 0 {
+			if len(req.Topics) == 0 || lies.Load() == 0 {
 				return nil, nil, false
 			}
-			lies--
+			lies.Add(-1)
 			res := req.ResponseKind().(*kmsg.MetadataResponse)
 			broker := kmsg.NewMetadataResponseBroker()
 			broker.Host, broker.Port = "localhost", 9092
@@ -349,12 +347,12 @@ func TestStaleTopicID(t *testing.T) {
 			return res, nil, true
 		})
 		b.pass(5 * time.Second)
-		if s := r.Status(); lies != 0 || s.State != StateReading || s.Err != nil {
-			b.Errorf("%d lies left, %+v", lies, s)
+		if s := r.Status(); lies.Load() != 0 || s.State != StateReading || s.Err != nil {
+			b.Errorf("%d lies left, %+v", lies.Load(), s)
 		}
 		b.send("t", 0, "b")
 		b.check("after", b.to(r, 2), "0/1=b")
-		lies = 1 << 30
+		lies.Store(1 << 30)
 		if e, ok := errors.AsType[*RecreatedError](b.failure(r)); !ok || e.New != (TopicID{9}) {
 			b.Error(e)
 		}
