@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -40,9 +42,13 @@ func (a *Appliance) Lease(ctx context.Context, refs []duckext.Ref) (duckext.Leas
 // scanner reads one table of a lease.
 type scanner func(context.Context, duckext.ScanSpec) (array.RecordReader, error)
 
+// A lease reads one snapshot. Until the first scan it may still move on to a
+// newer one, of the same catalogue.
 type lease struct {
 	a         *Appliance
-	sn        *state.Snapshot
+	mu        sync.Mutex
+	sn        *state.Snapshot // guarded by mu until settled
+	settled   bool
 	cat       *state.Catalog
 	views     []duckext.ViewDef
 	tables    map[string]scanner
@@ -51,7 +57,52 @@ type lease struct {
 	witness   *witness
 }
 
-func (l *lease) Epoch() uint64            { return l.sn.Epoch() }
+// settle is the snapshot, which stays the same from now on.
+func (l *lease) settle() *state.Snapshot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settled = true
+	return l.sn
+}
+
+// A scan of all groups waits a while for another of the same to end, so that
+// those who wait share the next.
+const (
+	patiencePerGroup = 2 * time.Microsecond // about what a scan takes on a busy machine
+	patienceAtMost   = 2 * time.Second
+)
+
+// settleFor is settle for the scan of a whole view: if it is the lease's first,
+// at the newest epoch at which such a scan should begin.
+func (l *lease) settleFor(ctx context.Context, what string, view state.ViewID) *state.Snapshot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.settled {
+		return l.sn
+	}
+	l.settled = true
+	patience := min(time.Duration(l.sn.Stats(view).Groups)*patiencePerGroup, patienceAtMost)
+	l.a.sharing.await(ctx, what, l.a.store.Epoch, patience)
+	newer, err := l.a.store.Snapshot()
+	if err != nil {
+		return l.sn
+	}
+	if newer.Catalog() != l.cat {
+		newer.Close()
+		return l.sn
+	}
+	l.sn.Close()
+	l.sn = newer
+	l.a.leased.note(newer)
+	return newer
+}
+
+func (l *lease) Epoch() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sn.Epoch()
+}
+
 func (l *lease) Views() []duckext.ViewDef { return l.views }
 
 func (l *lease) Release() {
@@ -136,16 +187,10 @@ func materialized(name, table string, v *plan.View, rows int64) duckext.ViewDef 
 
 // live attaches the present state of a view.
 func (l *lease) live(name string, v *state.View) {
-	st := l.sn.Stats(v.ID)
 	table := "live:" + v.Plan.Name
-	l.views = append(l.views, materialized(name, table, &v.Plan, st.Groups))
-	from := live{l, v.ID}
+	l.views = append(l.views, materialized(name, table, &v.Plan, l.sn.Stats(v.ID).Groups))
 	l.tables[table] = func(ctx context.Context, s duckext.ScanSpec) (array.RecordReader, error) {
-		req := scanRequest(v.ID, &v.Plan, s)
-		if st.Errors == 0 {
-			return from.Scan(ctx, req)
-		}
-		return scanChecked(ctx, from, &v.Plan, req)
+		return live{l, v}.scan(ctx, scanRequest(v.ID, &v.Plan, s))
 	}
 }
 

@@ -33,8 +33,7 @@ func (l *lease) side(view string, at *duckext.At, offset int) (s *side, err erro
 			return nil, l.unviewed(view, "the present", l.names(), offset)
 		}
 		l.witness.read(v)
-		st := l.sn.Stats(v.ID)
-		return &side{point: "the present", plan: &v.Plan, id: v.ID, sql: v.SQL, groups: st.Groups, errors: st.Errors > 0, from: live{l, v.ID}}, nil
+		return &side{point: "the present", plan: &v.Plan, id: v.ID, sql: v.SQL, groups: l.sn.Stats(v.ID).Groups, errors: true, from: live{l, v}}, nil
 	}
 	n, err := l.a.keeper.point(at)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -52,7 +54,7 @@ func TestScansAreShared(t *testing.T) {
 		return numbers(t, mem, 10), nil
 	}
 	read := func(ctx context.Context, key string, size int64) array.RecordReader {
-		rd, err := s.read(ctx, key, size, open)
+		rd, err := s.read(ctx, sharedKey{key, 1}, size, open)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +106,7 @@ func TestSharedScansTakeTurns(t *testing.T) {
 		s.turns <- struct{}{}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	rd, err := s.read(ctx, "a", 1, func(context.Context) (array.RecordReader, error) { return numbers(t, memory.DefaultAllocator, 1), nil })
+	rd, err := s.read(ctx, sharedKey{"a", 1}, 1, func(context.Context) (array.RecordReader, error) { return numbers(t, memory.DefaultAllocator, 1), nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,6 +121,65 @@ func TestSharedScansTakeTurns(t *testing.T) {
 	}
 }
 
+// A scan waits for an older one of the same to end, and no others do.
+func TestScansAwaitOlderOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSharing(1000)
+		open := func(context.Context) (array.RecordReader, error) { return numbers(t, memory.DefaultAllocator, 3), nil }
+		read := func(what string, epoch uint64) array.RecordReader {
+			rd, err := s.read(t.Context(), sharedKey{what, epoch}, 10, open)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rd
+		}
+		newest := uint64(1)
+		await := func(ctx context.Context, what string) time.Duration {
+			from := time.Now()
+			s.await(ctx, what, func() uint64 { return newest }, time.Second)
+			return time.Since(from)
+		}
+		if d := await(t.Context(), "a"); d != 0 {
+			t.Errorf("waited %v for nothing", d)
+		}
+		first := read("a", 1)
+		if d := await(t.Context(), "a"); d != 0 {
+			t.Errorf("waited %v for a scan that can be shared", d)
+		}
+		newest = 2
+		if d := await(t.Context(), "b"); d != 0 {
+			t.Errorf("waited %v for a scan of something else", d)
+		}
+		if d := await(t.Context(), "a"); d != time.Second {
+			t.Errorf("waited %v, not as long as patience", d)
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if d := await(short, "a"); d != time.Millisecond {
+			t.Errorf("waited %v, not until it was cancelled", d)
+		}
+		go func() {
+			time.Sleep(300 * time.Millisecond)
+			count(t, first, 0)
+		}()
+		if d := await(t.Context(), "a"); d != 300*time.Millisecond {
+			t.Errorf("waited %v, not until the other had read all", d)
+		}
+		synctest.Wait()
+		first.Release()
+
+		left := read("a", 2)
+		newest = 3
+		go func() {
+			time.Sleep(200 * time.Millisecond)
+			left.Release()
+		}()
+		if d := await(t.Context(), "a"); d != 200*time.Millisecond {
+			t.Errorf("waited %v, not until the other had left", d)
+		}
+	})
+}
+
 // A failed scan tells all its readers.
 func TestSharedScanFails(t *testing.T) {
 	s := newSharing(1000)
@@ -127,7 +188,7 @@ func TestSharedScanFails(t *testing.T) {
 		return failingReader{numbers(t, memory.DefaultAllocator, 0), broken}, nil
 	}
 	for range 2 {
-		rd, err := s.read(t.Context(), "a", 1, open)
+		rd, err := s.read(t.Context(), sharedKey{"a", 1}, 1, open)
 		if err != nil {
 			t.Fatal(err)
 		}

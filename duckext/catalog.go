@@ -76,6 +76,7 @@ func (r Ref) same(o Ref) bool {
 // its end. Its methods are called from several goroutines; none of them after
 // Release, and all readers are released before.
 type Lease interface {
+	// Epoch is that of what Scan reads. Until the first Scan it may still rise.
 	Epoch() uint64
 	// Views define the names of the lease, those that a definition needs before it.
 	Views() []ViewDef

@@ -187,7 +187,9 @@ func (c *child) query(ctx context.Context, r Request) (*Result, error) {
 	res, err := c.converse(ctx, r)
 	close(finished)
 	watch.Wait()
-	c.endLease()
+	if epoch := c.endLease(); res != nil {
+		res.Epoch = epoch
+	}
 	return res, err
 }
 
@@ -254,7 +256,7 @@ func (c *child) converse(ctx context.Context, r Request) (*Result, error) {
 		}
 		switch kind {
 		case frameNames:
-			if err := c.lend(ctx, body, res, &leaseErr); err != nil {
+			if err := c.lend(ctx, body, &leaseErr); err != nil {
 				return nil, c.breach(err)
 			}
 		case frameColumns:

@@ -50,7 +50,7 @@ type lentScan struct {
 
 // lend takes the lease that a query asks for. An error is a breach of the
 // protocol; the catalogue's own goes into refused.
-func (c *child) lend(ctx context.Context, body []byte, res *Result, refused *error) error {
+func (c *child) lend(ctx context.Context, body []byte, refused *error) error {
 	var m namesMsg
 	if err := json.Unmarshal(body, &m); err != nil {
 		return err
@@ -66,7 +66,6 @@ func (c *child) lend(ctx context.Context, body []byte, res *Result, refused *err
 		*refused = placed(err, m.Refs)
 		return writeJSON(c.control, frameLease, leaseMsg{Refused: true})
 	}
-	res.Epoch = lease.Epoch()
 	l := &lending{lease: lease, tables: map[string]ViewDef{}, scans: map[uint64]*lentScan{}}
 	l.ctx, l.cancel = context.WithCancel(ctx)
 	c.mu.Lock()
@@ -104,14 +103,15 @@ func placed(err error, refs []Ref) error {
 	return err
 }
 
-// endLease waits for what is being read and frees the lease.
-func (c *child) endLease() {
+// endLease waits for what is being read and frees the lease. It returns the
+// epoch that was read, 0 if there was no lease.
+func (c *child) endLease() (epoch uint64) {
 	c.mu.Lock()
 	l := c.lent
 	c.lent = nil
 	c.mu.Unlock()
 	if l == nil {
-		return
+		return 0
 	}
 	l.mu.Lock()
 	l.closed = true
@@ -121,7 +121,9 @@ func (c *child) endLease() {
 	for _, s := range l.scans {
 		s.release()
 	}
+	epoch = l.lease.Epoch()
 	l.lease.Release()
+	return epoch
 }
 
 func (s *lentScan) release() {
