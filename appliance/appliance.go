@@ -41,6 +41,8 @@ type config struct {
 	token   string
 	// hook is called at the named points of the store; tests end the process there.
 	hook func(point string)
+	// published is called when the exports of a checkpoint have ended; tests wait for it.
+	published func(checkpoint uint64)
 	// interval is the time between commits; 0 is the store's own. Tests shorten it.
 	interval time.Duration
 	halving  bool                // see ingest.Options
@@ -59,20 +61,21 @@ type config struct {
 // HTTP, ingest. It stops in the reverse order, so that what was folded is
 // committed last and readers see a consistent state to the end.
 type Appliance struct {
-	cfg      config
-	log      *slog.Logger
-	store    *state.Store
-	engine   *duckext.Engine
-	guard    *duckext.Guard
-	finals   *finals
-	pipeline *ingest.Pipeline
-	pool     *duckext.Pool
-	keeper   *keeper
-	exports  *exporter
-	server   *web.Server
-	listener net.Listener
-	addr     string
-	began    time.Time
+	cfg       config
+	log       *slog.Logger
+	store     *state.Store
+	engine    *duckext.Engine
+	guard     *duckext.Guard
+	finals    *finals
+	pipeline  *ingest.Pipeline
+	pool      *duckext.Pool
+	keeper    *keeper
+	exports   *exporter
+	publisher *publisher
+	server    *web.Server
+	listener  net.Listener
+	addr      string
+	began     time.Time
 
 	broken    chan error // the parent's DuckDB answers nothing more
 	ddl       sync.Mutex // one statement changes the catalogue at a time
@@ -136,6 +139,12 @@ func openAppliance(ctx context.Context, cfg config) (_ *Appliance, err error) {
 	if a.exports, err = newExporter(backend{a}, filepath.Join(cfg.Data, exportsDir)); err != nil {
 		return a, err
 	}
+	exported, err := cfg.exported()
+	if err != nil {
+		return a, err
+	}
+	a.publisher = newPublisher(exported, a.store, a.keeper, cfg.log)
+	a.publisher.off, a.publisher.tell = cfg.shown != "", cfg.published
 	if a.pool, err = a.newPool(b.query); err != nil {
 		return a, err
 	}
@@ -209,6 +218,7 @@ func (a *Appliance) Run(ctx context.Context, done func(context.Context) error) e
 	if a.cfg.shown == "" {
 		part("ingest", a.pipeline.Run)
 		part("checkpoints", a.keeper.run)
+		part("exports of views", a.publisher.run)
 		part("catching up", a.watchCatchUp)
 	} else {
 		a.caughtUp.Store(true)
@@ -265,6 +275,9 @@ func (a *Appliance) Close() error {
 	}
 	if a.guard != nil {
 		errs = append(errs, a.guard.Close())
+	}
+	if a.publisher != nil {
+		errs = append(errs, a.publisher.close())
 	}
 	if a.keeper != nil {
 		errs = append(errs, a.keeper.close())

@@ -107,7 +107,7 @@ func (c *checkpointExportCmd) write(ctx context.Context, w io.Writer, t *checkpo
 		}
 		defer rows.Release()
 		if c.Format == "parquet" {
-			return writeParquet(ctx, w, rows, m)
+			return writeParquet(ctx, w, rows, t.View, m)
 		}
 		return writeStream(w, rows)
 	}
@@ -116,7 +116,7 @@ func (c *checkpointExportCmd) write(ctx context.Context, w io.Writer, t *checkpo
 		return err
 	}
 	if c.Format == "parquet" {
-		return writeResults(ctx, w, t.View.Plan.ResultColumns(), rd, m)
+		return writeResults(ctx, w, t.View.Plan.ResultColumns(), rd, t.View, m)
 	}
 	rows := &queryable.Rows{Answer: queryable.Answer{Epoch: m.Epoch}, Records: rd}
 	for _, r := range t.View.Plan.ResultColumns() {

@@ -31,6 +31,7 @@ type serveFlags struct {
 
 	Restore     string `help:"What to go on from when the state is gone or damaged and checkpoints are there: newest, a checkpoint's number, a savepoint's name, or never to count anew. Without it such a start is refused." placeholder:"WHAT"`
 	RestoreFrom string `help:"Directory of checkpoints for --restore, or s3://bucket/prefix (default: where checkpoints go)." placeholder:"DIR"`
+	ExportDir   string `help:"Directory below which views are exported that say so in SQL, WITH (export = ...); they name directories in it (default: exported in the data directory). No two appliances share one." placeholder:"DIR"`
 	Checkpoints string `help:"Where checkpoints go: a directory, or s3://bucket/prefix[?endpoint=URL&region=NAME] (default: checkpoints in the data directory). No two appliances share one." placeholder:"PLACE"`
 }
 

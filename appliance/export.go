@@ -140,32 +140,33 @@ func (e *exporter) writeCheckpoint(ctx context.Context, w io.Writer, n uint64, v
 	if format == "arrow" {
 		return writeArrow(ctx, w, rows)
 	}
-	return writeParquet(ctx, w, rows, m)
+	return writeParquet(ctx, w, rows, t.View, m)
 }
 
 // writeParquet writes the rows of a view in a checkpoint.
-func writeParquet(ctx context.Context, w io.Writer, rows array.RecordReader, m *checkpoint.Manifest) error {
+func writeParquet(ctx context.Context, w io.Writer, rows array.RecordReader, v *checkpoint.View, m *checkpoint.Manifest) error {
 	columns, err := export.Columns(rows.Schema())
 	if err != nil {
 		return err
 	}
-	_, err = export.Parquet(ctx, w, columns, rows, ofCheckpoint(m))
+	_, err = export.Parquet(ctx, w, columns, rows, ofCheckpoint(v, m))
 	return err
 }
 
 // writeResults writes rows of the inside form that are computed from a
 // checkpoint. It takes the reader over.
-func writeResults(ctx context.Context, w io.Writer, columns []sqltype.Field, rows array.RecordReader, m *checkpoint.Manifest) error {
+func writeResults(ctx context.Context, w io.Writer, columns []sqltype.Field, rows array.RecordReader, v *checkpoint.View, m *checkpoint.Manifest) error {
 	defer rows.Release()
 	in := &fileRows{RecordReader: rows, columns: columns}
 	defer in.drop()
-	_, err := export.Parquet(ctx, w, columns, in, ofCheckpoint(m))
+	_, err := export.Parquet(ctx, w, columns, in, ofCheckpoint(v, m))
 	return err
 }
 
-func ofCheckpoint(m *checkpoint.Manifest) export.Options {
+func ofCheckpoint(v *checkpoint.View, m *checkpoint.Manifest) export.Options {
 	return export.Options{Metadata: map[string]string{
 		"weir.checkpoint": strconv.FormatUint(m.Checkpoint, 10), "weir.epoch": strconv.FormatUint(m.Epoch, 10),
+		"weir.whole": strconv.FormatBool(!wasBackfilling(m, v)),
 	}}
 }
 
@@ -202,7 +203,7 @@ func (e *exporter) writeLive(ctx context.Context, w io.Writer, view string) (fro
 	in := &fileRows{RecordReader: rows.Records, columns: columns, roles: roles}
 	defer in.drop()
 	_, err = export.Parquet(ctx, w, columns, in, export.Options{Metadata: map[string]string{
-		"weir.view": view, "weir.epoch": strconv.FormatUint(rows.Epoch, 10),
+		"weir.view": view, "weir.epoch": strconv.FormatUint(rows.Epoch, 10), "weir.whole": strconv.FormatBool(len(rows.Backfilling) == 0),
 	}})
 	return rows.Answer, rows.Backfilling, err
 }

@@ -62,7 +62,7 @@ func snapshotProperties(v *checkpoint.View, m *checkpoint.Manifest) map[string]s
 	}
 	props := map[string]string{
 		"weir.view": v.Name, "weir.epoch": strconv.FormatUint(m.Epoch, 10), "weir.checkpoint": strconv.FormatUint(m.Checkpoint, 10),
-		"weir.created": m.Created.UTC().Format(time.RFC3339Nano), "weir.positions": strings.Join(at, ","),
+		"weir.created": m.Created.UTC().Format(time.RFC3339Nano), "weir.positions": strings.Join(at, ","), "weir.whole": strconv.FormatBool(!wasBackfilling(m, v)),
 	}
 	if m.Savepoint != "" {
 		props["weir.savepoint"] = m.Savepoint

@@ -3,6 +3,7 @@ package appliance
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"weir/checkpoint/objectstore"
@@ -21,6 +22,9 @@ func (f *serveFlags) Validate() error {
 		return errors.New("--checkpoint-keep must be at least 1")
 	case f.CheckpointKeepFor < 0:
 		return errors.New("--checkpoint-keep-for must be at least 0s")
+	}
+	if strings.Contains(f.ExportDir, "://") {
+		return errors.New("--export-dir is a directory of this machine: views are not exported to object storage")
 	}
 	if objectstore.IsLocation(f.Checkpoints) {
 		if _, err := objectstore.ParseLocation(f.Checkpoints); err != nil {

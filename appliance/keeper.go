@@ -61,6 +61,7 @@ type keeper struct {
 	pins    pins
 	lock    placeLock   // of dir
 	whole   chan uint64 // a checkpoint that run is to make whole
+	fresh   chan uint64 // the newest that was taken, for who exports views
 	mu      sync.Mutex
 	newest  uint64 // epoch of the newest checkpoint
 	counted int64  // records that it holds, or that the state held at start
@@ -69,7 +70,7 @@ type keeper struct {
 
 // newKeeper locks dir until close, for the appliance that by is.
 func newKeeper(fsys vfs.FS, dir string, by locker, store *state.Store, fin checkpoint.Finalizer, o keeping, log *slog.Logger) (_ *keeper, err error) {
-	k := &keeper{fs: fsys, dir: dir, store: store, fin: fin, o: o, log: log, whole: make(chan uint64, 1)}
+	k := &keeper{fs: fsys, dir: dir, store: store, fin: fin, o: o, log: log, whole: make(chan uint64, 1), fresh: make(chan uint64, 1)}
 	sn, err := store.Snapshot()
 	if err != nil {
 		return nil, err
@@ -207,6 +208,11 @@ func (k *keeper) take(ctx context.Context, savepoint string, rest float64) (*che
 	k.mu.Lock()
 	k.newest, k.counted, k.written = m.Epoch, recordsOf(sn), written
 	k.mu.Unlock()
+	select { // nobody else sends
+	case <-k.fresh:
+	default:
+	}
+	k.fresh <- m.Checkpoint
 	if m.CompactDue() {
 		select {
 		case k.whole <- m.Checkpoint:

@@ -155,9 +155,9 @@ func (b backend) show(ctx context.Context, what string) (*queryable.Rows, error)
 		}
 		var rows [][]any
 		for _, v := range list {
-			rows = append(rows, []any{v.Name, v.Kind, v.Source, v.State, v.Groups, numberOrNull(v.Lag), v.Error})
+			rows = append(rows, []any{v.Name, v.Kind, v.Source, v.State, v.Groups, numberOrNull(v.Lag), v.Error, exportText(v.Export)})
 		}
-		return b.table([]sqltype.Field{text("name"), text("kind"), text("source"), text("state"), number("groups"), number("lag"), text("error")}, rows)
+		return b.table([]sqltype.Field{text("name"), text("kind"), text("source"), text("state"), number("groups"), number("lag"), text("error"), text("export")}, rows)
 	case "CHECKPOINTS", "SAVEPOINTS":
 		list, err := b.Checkpoints(ctx)
 		if err != nil {
@@ -172,4 +172,23 @@ func (b backend) show(ctx context.Context, what string) (*queryable.Rows, error)
 		return b.table([]sqltype.Field{number("id"), text("savepoint"), number("epoch"), text("created"), number("bytes"), text("views")}, rows)
 	}
 	return nil, fmt.Errorf("SHOW %s is not handled", what)
+}
+
+// exportText says in a few words how the export of a view goes; nil when it has
+// none.
+func exportText(e *queryable.ViewExport) any {
+	if e == nil {
+		return nil
+	}
+	text := "waits for a checkpoint"
+	if e.At != nil {
+		text = fmt.Sprintf("epoch %d", e.Epoch)
+		if !e.Whole {
+			text += ", not whole yet"
+		}
+	}
+	if e.Error != "" {
+		text += ", then failed: " + e.Error
+	}
+	return text
 }

@@ -160,6 +160,9 @@ func (a *Appliance) createView(ctx context.Context, s *ddl.CreateMaterializedVie
 	if done || err != nil {
 		return msg, err
 	}
+	if err := a.publisher.check(s); err != nil {
+		return "", err
+	}
 	if err := a.survives(ctx, s.Select); err != nil {
 		return "", err
 	}

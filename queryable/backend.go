@@ -230,6 +230,25 @@ type View struct {
 	State       string     `json:"state"` // running, backfilling or stopped
 	Error       string     `json:"error,omitempty"`
 	Quarantined int64      `json:"quarantined"`
+	// Export is where the view is exported to after checkpoints, nil for nowhere.
+	Export *ViewExport `json:"export,omitempty"`
+}
+
+// ViewExport says where a view is exported to after checkpoints, and how that
+// goes. The fields from Epoch on are of the newest export; they are zero when there
+// is none yet.
+type ViewExport struct {
+	Format     string     `json:"format"` // iceberg or parquet
+	Target     string     `json:"target"` // the directory
+	Every      float64    `json:"every_s,omitempty"`
+	Keep       int        `json:"keep"`
+	Epoch      uint64     `json:"epoch"`
+	Checkpoint uint64     `json:"checkpoint"`
+	At         *time.Time `json:"at"` // when it was written
+	Rows       int64      `json:"rows"`
+	Bytes      int64      `json:"bytes"`
+	Whole      bool       `json:"whole"`           // false when the view still read old records
+	Error      string     `json:"error,omitempty"` // why the last try failed
 }
 
 // Source describes a source.

@@ -36,6 +36,10 @@ type Options struct {
 	Properties map[string]string
 	// Keep is how many snapshots stay, the new one included; 0 is 10.
 	Keep int
+	// Once names the properties that tell one export from another. When the newest
+	// snapshot has the same values of all of them, nothing is written, and it is that
+	// snapshot which Export gives.
+	Once []string
 	// Now is the time of the snapshot; zero is now.
 	Now time.Time
 }
@@ -47,6 +51,9 @@ type Snapshot struct {
 	Rows     int64
 	Bytes    int64  // of the data file
 	Metadata string // the file of metadata: the table, for readers without a catalogue
+	Time     time.Time
+	Summary  map[string]string
+	Old      bool // it was there before, see Options.Once
 }
 
 // Export makes the rows of a reader the content of the table in dir, which it
@@ -55,6 +62,9 @@ type Snapshot struct {
 // reader's columns, whose batches are in file form. One export at a time runs on
 // a table; another is refused.
 func Export(ctx context.Context, fsys vfs.FS, dir string, columns []sqltype.Field, rows array.RecordReader, o Options) (_ *Snapshot, err error) {
+	if err := vacant(fsys, dir); err != nil {
+		return nil, err
+	}
 	for _, d := range []string{dir, fsys.PathJoin(dir, "data"), fsys.PathJoin(dir, "metadata")} {
 		if err := fsys.MkdirAll(d, 0o755); err != nil {
 			return nil, fmt.Errorf("make table: %w", err)
@@ -87,6 +97,10 @@ func Export(ctx context.Context, fsys vfs.FS, dir string, columns []sqltype.Fiel
 	if err := sweep(fsys, dir, m); err != nil {
 		return nil, err
 	}
+	if old := m.newest(fsys, dir, version); old != nil && o.repeats(old) {
+		old.Old = true
+		return old, nil
+	}
 	if err := m.evolve(columns); err != nil {
 		return nil, err
 	}
@@ -101,6 +115,48 @@ func Export(ctx context.Context, fsys vfs.FS, dir string, columns []sqltype.Fiel
 		return nil, fmt.Errorf("the snapshot is written; removing old ones: %w", err)
 	}
 	return &e.done, nil
+}
+
+// Newest gives the newest snapshot of the table of a view; nil when there is none.
+// A directory that holds something else is an error.
+func Newest(fsys vfs.FS, dir, view string) (*Snapshot, error) {
+	m, version, err := load(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	if m == nil {
+		return nil, vacant(fsys, dir)
+	}
+	if err := m.fits(dir, view); err != nil {
+		return nil, err
+	}
+	return m.newest(fsys, dir, version), nil
+}
+
+// newest is the newest snapshot of a table that has that version.
+func (m *metadata) newest(fsys vfs.FS, dir string, version int) *Snapshot {
+	s := m.snapshot(m.CurrentSnapshot)
+	if s == nil {
+		return nil
+	}
+	number := func(key string) int64 {
+		n, _ := strconv.ParseInt(s.Summary[key], 10, 64)
+		return n
+	}
+	return &Snapshot{
+		ID: s.ID, Version: version, Rows: number("total-records"), Bytes: number("total-files-size"), Summary: s.Summary,
+		Metadata: fsys.PathJoin(dir, "metadata", metadataName(version)), Time: time.UnixMilli(s.Timestamp),
+	}
+}
+
+// repeats says whether s is of what is to be exported.
+func (o *Options) repeats(s *Snapshot) bool {
+	for _, key := range o.Once {
+		if v, ok := s.Summary[key]; !ok || v != o.Properties[key] {
+			return false
+		}
+	}
+	return len(o.Once) > 0
 }
 
 func newTable(dir, view string) *metadata {
@@ -206,6 +262,7 @@ func (e *exporting) write(columns []sqltype.Field, rows array.RecordReader) (err
 		}
 	}
 	e.summarize(s, list.DeletedRows)
+	e.done.Time, e.done.Summary = time.UnixMilli(s.Timestamp), s.Summary
 	e.commit(s)
 	return nil
 }

@@ -358,3 +358,58 @@ func TestExportEnds(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+func TestAnExportIsWrittenOnce(t *testing.T) {
+	mem := vfs.NewMem()
+	o := Options{Properties: map[string]string{"weir.epoch": "5", "weir.checkpoint": "1"}, Once: []string{"weir.epoch", "weir.checkpoint"}}
+	first, err := put(t, mem, o, []string{`"a"`, "1"})
+	if err != nil || first.Old {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	again, err := put(t, mem, o, []string{`"b"`, "2"})
+	if err != nil || !again.Old || again.ID != first.ID || again.Rows != 1 || again.Summary["weir.epoch"] != "5" || !again.Time.Equal(first.Time) {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	if got, hinted := newest(t, mem); !strings.Contains(got, `"a"`) || got != hinted {
+		t.Errorf("%q, %q", got, hinted)
+	}
+	// The same epoch of another checkpoint is another export: the state went back.
+	o.Properties["weir.checkpoint"] = "2"
+	other, err := put(t, mem, o, []string{`"b"`, "2"})
+	if err != nil || other.Old || other.Version != 2 {
+		t.Fatalf("%+v, %v", other, err)
+	}
+	looked, err := Newest(mem, "/t", "v")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(other, looked); diff != "" {
+		t.Error(diff)
+	}
+	if looked, err := Newest(mem, "/none", "v"); looked != nil || err != nil {
+		t.Errorf("%v, %v", looked, err)
+	}
+	if _, err := Newest(mem, "/t", "w"); err == nil || !strings.Contains(err.Error(), "is of view v, not w") {
+		t.Error(err)
+	}
+}
+
+// TestDirectoriesOfOthersAreRefused has what is no table, and leaves it as it is.
+func TestDirectoriesOfOthersAreRefused(t *testing.T) {
+	for _, name := range []string{"newest.parquet", "data/part-0.parquet", "metadata/notes.txt"} {
+		mem := vfs.NewMem()
+		path := mem.PathJoin("/t", name)
+		if err := mem.MkdirAll(mem.PathDir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeFile(mem, path, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := put(t, mem, Options{}); err == nil || !strings.Contains(err.Error(), "/t holds "+name+", and no table that Weir wrote") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n := list(t, mem, "/t"); len(n) != 1 {
+			t.Errorf("%s: then there is %v", name, n)
+		}
+	}
+}

@@ -118,6 +118,30 @@ func load(fsys vfs.FS, dir string) (m *metadata, version int, err error) {
 	return m, version, nil
 }
 
+// vacant refuses a directory without a table of ours that holds anything else than
+// what an export leaves that did not end.
+func vacant(fsys vfs.FS, dir string) error {
+	if m, _, err := load(fsys, dir); err != nil || m != nil {
+		return err
+	}
+	for _, d := range []string{"", "data", "metadata"} {
+		names, err := fsys.List(fsys.PathJoin(dir, d))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("list table: %w", err)
+		}
+		for _, name := range names {
+			_, mine := snapshotOf(name)
+			switch {
+			case d == "" && (name == "data" || name == "metadata"):
+			case d != "" && (mine || unfinished(name)), d == "metadata" && (name == lockName || name == hintName):
+			default:
+				return fmt.Errorf("%s holds %s, and no table that Weir wrote: export to a directory that is empty, or not there yet", dir, fsys.PathJoin(d, name))
+			}
+		}
+	}
+	return nil
+}
+
 func metadataName(version int) string { return fmt.Sprintf("v%d.metadata.json", version) }
 
 // versionOf is N of vN.metadata.json, 0 of other names.

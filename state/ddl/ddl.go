@@ -42,11 +42,12 @@ type CreateSource struct {
 	Options     Options
 }
 
-// CreateMaterializedView is CREATE MATERIALIZED VIEW [IF NOT EXISTS] name AS SELECT.
+// CreateMaterializedView is CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (options)] AS SELECT.
 type CreateMaterializedView struct {
 	Span
 	Name        Name
 	IfNotExists bool
+	Export      *Export // nil when it is not exported
 	Select      Span
 }
 

@@ -49,7 +49,11 @@ func print(s Statement) string {
 		}
 		b.WriteString("\n")
 	case *CreateMaterializedView:
-		fmt.Fprintf(&b, "materialized %q if-not-exists=%v\n  select <%s>\n", s.Name.Text, s.IfNotExists, s.Select.Text())
+		fmt.Fprintf(&b, "materialized %q if-not-exists=%v\n", s.Name.Text, s.IfNotExists)
+		if e := s.Export; e != nil {
+			fmt.Fprintf(&b, "  export %s to %q every %s, keep %d: <%s>\n", e.Format, e.To, e.Every, e.Keep, e.With.Text())
+		}
+		fmt.Fprintf(&b, "  select <%s>\n", s.Select.Text())
 	case *CreateView:
 		fmt.Fprintf(&b, "view %q replace=%v if-not-exists=%v\n  select <%s>\n", s.Name.Text, s.OrReplace, s.IfNotExists, s.Select.Text())
 	case *Explain:

@@ -24,7 +24,7 @@ func (o Options) Get(name string) string {
 	return ""
 }
 
-// An OptionDoc describes one option of CREATE SOURCE.
+// An OptionDoc describes one option of CREATE SOURCE or of CREATE MATERIALIZED VIEW.
 type OptionDoc struct {
 	Name     string
 	Default  string
@@ -71,23 +71,8 @@ func foreignOptions() map[string]string {
 // sourceOptions reads (name = 'value', ...) after WITH.
 func (p *parser) sourceOptions() (Options, error) {
 	open := p.tok.start
-	if err := p.expect("(", "the form is "+sourceForm); err != nil {
-		return nil, err
-	}
-	o := Options{}
-	for !p.tok.is(")") {
-		if err := p.option(o); err != nil {
-			return nil, err
-		}
-		more, err := p.accept(",")
-		if err != nil {
-			return nil, err
-		}
-		if !more {
-			break
-		}
-	}
-	if err := p.expect(")", "options are name = 'value', separated by commas"); err != nil {
+	o, err := p.options(sourceForm, p.knownOption)
+	if err != nil {
 		return nil, err
 	}
 	for _, d := range SourceOptions() {
@@ -102,13 +87,35 @@ func (p *parser) sourceOptions() (Options, error) {
 	return o, nil
 }
 
-func (p *parser) option(o Options) error {
+// options reads (name = 'value', ...). known describes an option, or says what is
+// wrong with its name, which begins at byte at.
+func (p *parser) options(form string, known func(at int, name string) (OptionDoc, error)) (Options, error) {
+	if err := p.expect("(", "the form is "+form); err != nil {
+		return nil, err
+	}
+	o := Options{}
+	for !p.tok.is(")") {
+		if err := p.option(o, known); err != nil {
+			return nil, err
+		}
+		more, err := p.accept(",")
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			break
+		}
+	}
+	return o, p.expect(")", "options are name = 'value', separated by commas")
+}
+
+func (p *parser) option(o Options, known func(at int, name string) (OptionDoc, error)) error {
 	at := p.tok.start
 	name, err := p.optionName()
 	if err != nil {
 		return err
 	}
-	doc, err := p.knownOption(at, name)
+	doc, err := known(at, name)
 	if err != nil {
 		return err
 	}
@@ -180,6 +187,9 @@ func (p *parser) knownOption(at int, name string) (OptionDoc, error) {
 	if ours, ok := foreignOptions()[name]; ok {
 		return OptionDoc{}, p.errorAt(at, "option "+name+" is another system's", "Weir's name for it is "+ours)
 	}
+	if strings.HasPrefix(name, "export") {
+		return OptionDoc{}, p.errorAt(at, "option "+name+" belongs to a view", "write it into CREATE MATERIALIZED VIEW")
+	}
 	if strings.HasPrefix(name, "retention") || strings.HasPrefix(name, "max_") || name == "on_full" {
 		return OptionDoc{}, p.errorAt(at, "option "+name+" belongs to a view, where it is not supported yet", "leave it out")
 	}
@@ -188,29 +198,6 @@ func (p *parser) knownOption(at int, name string) (OptionDoc, error) {
 		hint = "did you mean " + n + "?"
 	}
 	return OptionDoc{}, p.errorAt(at, "unknown option "+name, hint)
-}
-
-// viewOptions refuses the options of a materialized view: there are none yet.
-func (p *parser) viewOptions() error {
-	if err := p.advance(); err != nil {
-		return err
-	}
-	if err := p.expect("(", "the form is "+materializedForm); err != nil {
-		return err
-	}
-	if p.tok.is(")") {
-		return p.errorAt(p.tok.start, "a materialized view has no options yet", "leave WITH () out")
-	}
-	at := p.tok.start
-	name, err := p.optionName()
-	if err != nil {
-		return err
-	}
-	planned := []string{"retention", "max_groups", "max_bytes", "on_full"}
-	if slices.Contains(planned, name) {
-		return p.errorAt(at, "option "+name+" is not supported yet: a view keeps its groups for ever", "leave it out")
-	}
-	return p.errorAt(at, "unknown option "+name+": a materialized view has no options yet", "leave it out; options of the topic belong to CREATE SOURCE")
 }
 
 func checkBrokers(v string) error {

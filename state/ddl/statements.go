@@ -62,7 +62,7 @@ func (p *parser) materialized(start int) (*CreateMaterializedView, error) {
 		return nil, err
 	}
 	if p.tok.is("WITH") {
-		if err := p.viewOptions(); err != nil {
+		if v.Export, err = p.viewOptions(v.Name); err != nil {
 			return nil, err
 		}
 	}

@@ -1,0 +1,160 @@
+package appliance
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"weir/checkpoint/objectstore"
+	"weir/state/ddl"
+)
+
+// exportLock lies in the directory of all exports; its appliance holds a lock on it.
+const exportLock = "weir-lock"
+
+// exported is the directory of exports, absolute. Nothing of the appliance's own lies
+// in it, and it in nothing of that: what SQL names below it is a directory there.
+func (c *config) exported() (string, error) {
+	if c.ExportDir == "" {
+		return filepath.Abs(filepath.Join(c.Data, exportedDir))
+	}
+	dir, err := filepath.Abs(c.ExportDir)
+	if err != nil {
+		return "", err
+	}
+	own := []string{c.Data}
+	if c.Checkpoints != "" && !objectstore.IsLocation(c.Checkpoints) {
+		own = append(own, c.Checkpoints)
+	}
+	for _, o := range own {
+		if within(o, dir) {
+			return "", fmt.Errorf("--export-dir %s holds %s, which is the appliance's own: give another directory", dir, o)
+		}
+	}
+	own = own[1:]
+	for _, part := range parts() {
+		own = append(own, filepath.Join(c.Data, part))
+	}
+	for _, o := range own {
+		if within(dir, o) {
+			return "", fmt.Errorf("--export-dir %s lies in %s, which is the appliance's own: give another directory", dir, o)
+		}
+	}
+	return dir, nil
+}
+
+// within says whether a path is that of a directory or beneath it. Links are
+// followed as far as there is something.
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(unlinked(dir), unlinked(path))
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// unlinked is a path without links; what is not there yet has none.
+func unlinked(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	for rest := ""; ; {
+		if r, err := filepath.EvalSymlinks(abs); err == nil {
+			return filepath.Join(r, rest)
+		}
+		up := filepath.Dir(abs)
+		if up == abs {
+			return filepath.Join(abs, rest)
+		}
+		rest = filepath.Join(filepath.Base(abs), rest)
+		abs = up
+	}
+}
+
+// path is the directory that a statement names.
+func (p *publisher) path(to string) string { return filepath.Join(p.dir, filepath.FromSlash(to)) }
+
+// place is path, if it is below the directory of exports whatever links there are.
+// Who may write SQL may not choose where on this machine it writes: ddl lets
+// through names below that directory only, and here no link leads out of it.
+func (p *publisher) place(to string) (string, error) {
+	if !filepath.IsLocal(filepath.FromSlash(to)) {
+		return "", fmt.Errorf("%s is not below the directory of exports", to)
+	}
+	dir := p.dir
+	for name := range strings.SplitSeq(to, "/") {
+		dir = filepath.Join(dir, name)
+		if err := plainDir(dir); err != nil {
+			return "", err
+		}
+	}
+	for _, sub := range []string{"data", "metadata", "epochs"} { // of both formats
+		if err := plainDir(filepath.Join(dir, sub)); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// plainDir refuses what is there and is no directory itself.
+func plainDir(dir string) error {
+	st, err := os.Lstat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look at the directory of an export: %w", err)
+	case st.Mode()&fs.ModeSymlink != 0:
+		return fmt.Errorf("%s is a symbolic link: below --export-dir none is followed", dir)
+	case !st.IsDir():
+		return fmt.Errorf("%s is no directory", dir)
+	}
+	return nil
+}
+
+// open is place, with the directory of exports there and locked until close.
+func (p *publisher) open(to string) (string, error) {
+	if p.lock == nil {
+		if err := p.fs.MkdirAll(p.dir, 0o755); err != nil {
+			return "", fmt.Errorf("make the directory of exports: %w", err)
+		}
+		// The lock goes by the path.
+		lock, err := vfs.Default.Lock(filepath.Join(unlinked(p.dir), exportLock))
+		if err != nil {
+			return "", fmt.Errorf("lock %s, which another appliance may export to: give each --export-dir of its own: %w", p.dir, err)
+		}
+		p.lock = lock
+	}
+	return p.place(to)
+}
+
+// check refuses a statement whose export can't go where it is to go. No other view
+// changes meanwhile.
+func (p *publisher) check(s *ddl.CreateMaterializedView) error {
+	e := s.Export
+	if e == nil {
+		return nil
+	}
+	at := ddl.Name{Text: s.Name.Text, Offset: e.With.Start}
+	cat := p.store.Catalog()
+	for i := range cat.Views {
+		o := exportOf(cat.Views[i].SQL)
+		if o != nil && !strings.EqualFold(cat.Views[i].Plan.Name, s.Name.Text) && overlap(o.To, e.To) {
+			return conflict(s.Span, at, fmt.Sprintf("view %s is exported to %s: two exports share no directory, and none lies in another", cat.Views[i].Plan.Name, p.path(o.To)), "add export_to = '...', or another one")
+		}
+	}
+	if _, err := p.newest(e, s.Name.Text); err != nil {
+		return s.Errorf(at.Offset-s.Start, "add export_to = '...', or another one", "the view cannot be exported: "+err.Error())
+	}
+	return nil
+}
+
+// overlap says whether one directory is the other or lies in it, on file systems
+// that know no case, too.
+func overlap(a, b string) bool {
+	a, b = strings.ToLower(a)+"/", strings.ToLower(b)+"/"
+	return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
+}

@@ -1,0 +1,333 @@
+//go:build duckdb_arrow
+
+package appliance
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weir/appliance/devbroker"
+	"weir/queryable"
+)
+
+// publishing is a bed whose exports are waited for.
+type publishing struct {
+	*bed
+	done chan uint64
+}
+
+func publishingBed(t *testing.T) *publishing {
+	t.Helper()
+	b := &publishing{bed: newBed(t), done: make(chan uint64, 16)}
+	b.config = func(c *config) { c.published = func(id uint64) { b.done <- id } }
+	b.topic("t", 2)
+	return b
+}
+
+// exported takes a checkpoint and waits for its exports.
+func (b *publishing) exported() uint64 {
+	b.t.Helper()
+	n := b.checkpoint()
+	for {
+		select {
+		case id := <-b.done:
+			if id == n {
+				return n
+			}
+		case <-b.t.Context().Done():
+			b.t.Fatal("the exports do not end")
+		}
+	}
+}
+
+func (b *publishing) status(view string) *queryable.ViewExport {
+	b.t.Helper()
+	code, body, err := b.run.get("/api/v1/views/" + view)
+	if err != nil || code != http.StatusOK {
+		b.t.Fatalf("view %s: %d %s %v", view, code, body, err)
+	}
+	var v queryable.View
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		b.t.Fatal(err)
+	}
+	return v.Export
+}
+
+// snapshotFiles are the data files of a table's snapshots by their epochs, from
+// the metadata that the hint names.
+func snapshotFiles(t *testing.T, table string) map[string]string {
+	t.Helper()
+	hint, err := os.ReadFile(filepath.Join(table, "metadata", "version-hint.text"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(table, "metadata", "v"+string(hint)+".metadata.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m struct {
+		Snapshots []struct {
+			ID      int64             `json:"snapshot-id"`
+			Summary map[string]string `json:"summary"`
+		} `json:"snapshots"`
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, s := range m.Snapshots {
+		if s.Summary["weir.whole"] != "true" {
+			t.Errorf("snapshot %v", s.Summary)
+		}
+		out[s.Summary["weir.epoch"]] = filepath.Join(table, "data", fmt.Sprintf("weir-%d.parquet", s.ID))
+	}
+	return out
+}
+
+// TestViewsAreExported compares what stands in files after each of some
+// checkpoints with what SQL shows of that checkpoint, in both formats, over a
+// restart and a DROP.
+func TestViewsAreExported(t *testing.T) {
+	b := publishingBed(t)
+	schema := strings.Replace(exportSchema, `"größe" AS`, `"größe" WITH (export = 'iceberg', export_to = 'tables/größe', export_keep = '2') AS`, 1)
+	schema += strings.Replace(exportSchema[strings.Index(exportSchema, "CREATE MATERIALIZED VIEW \"größe\""):strings.Index(exportSchema, "CREATE MATERIALIZED VIEW fails")],
+		`"größe" AS`, `"Kopie" WITH (export = 'parquet', export_keep = '2') AS`, 1)
+	b.must(schema)
+	table, folder := filepath.Join(b.dir, "exported", "tables", "größe"), filepath.Join(b.dir, "exported", "Kopie")
+	query := func(from string) string {
+		return fmt.Sprintf("SELECT %s FROM %s ORDER BY ALL", texts(exportColumns), from)
+	}
+	if got := b.status("Kopie"); got.At != nil || got.Error != "" || got.Target != folder {
+		t.Errorf("before the first checkpoint: %+v", got)
+	}
+	var epochs []string
+	check := func(n uint64) {
+		t.Helper()
+		want := b.rows(query(fmt.Sprintf(`"größe" AT (VERSION => %d)`, n)))
+		e := b.status("gr%C3%B6%C3%9Fe")
+		epochs = append(epochs, fmt.Sprint(e.Epoch))
+		files := snapshotFiles(t, table)
+		if len(files) != min(2, len(epochs)) {
+			t.Errorf("snapshots %v of epochs %v", files, epochs)
+		}
+		if d := cmp.Diff(want, cellsOf(t, query("'"+files[fmt.Sprint(e.Epoch)]+"'"))); d != "" {
+			t.Errorf("checkpoint %d and the table differ (-sql +table):\n%.2000s", n, d)
+		}
+		name := fmt.Sprintf("%020d.parquet", e.Epoch)
+		for _, f := range []string{"newest.parquet", "epochs/" + name} {
+			if d := cmp.Diff(want, cellsOf(t, query("'"+filepath.Join(folder, f)+"'"))); d != "" {
+				t.Errorf("checkpoint %d and %s differ (-sql +file):\n%.2000s", n, f, d)
+			}
+		}
+		p := b.status("Kopie")
+		rows := int64(strings.Count(want, "\n"))
+		if e.Checkpoint != n || p.Checkpoint != n || p.Epoch != e.Epoch || e.Rows != rows || p.Rows != rows || e.Error+p.Error != "" || e.At == nil || !e.Whole || !p.Whole || p.Bytes == 0 {
+			t.Errorf("checkpoint %d: %+v and %+v", n, e, p)
+		}
+		said := cellsOf(t, fmt.Sprintf("SELECT decode(key), decode(value) FROM parquet_kv_metadata('%s') WHERE decode(key) IN ('weir.epoch', 'weir.view', 'weir.whole') ORDER BY 1", filepath.Join(folder, "newest.parquet")))
+		if want := fmt.Sprintf("\"weir.epoch\" | \"%d\"\n\"weir.view\" | \"Kopie\"\n\"weir.whole\" | \"true\"\n", e.Epoch); said != want {
+			t.Errorf("the file says of itself %s", said)
+		}
+	}
+	for i := range 3 {
+		b.sendExport(i*200, i*200+200)
+		check(b.exported())
+	}
+	names, err := os.ReadDir(filepath.Join(folder, "epochs"))
+	if err != nil || len(names) != 2 {
+		t.Errorf("%v, %v", names, err)
+	}
+	if got := b.rows("SHOW VIEWS"); !strings.Contains(got, `"" | "epoch `+epochs[2]+`"`) || strings.Count(got, `"" | null`) != 2 {
+		t.Errorf("SHOW VIEWS: %s", got)
+	}
+	_, metrics, err := b.run.get("/metrics")
+	if err != nil || !strings.Contains(metrics, `weir_view_exports_total{view="größe"} 3`) || !strings.Contains(metrics, `weir_view_export_epoch{view="Kopie"} `+epochs[2]) {
+		t.Errorf("metrics: %v\n%s", err, metrics)
+	}
+
+	// After a start the same checkpoint is known, and nothing is written again.
+	before := snapshotFiles(t, table)
+	b.stop()
+	b.must(schema)
+	b.run.publisher.publish(t.Context(), 3)
+	if d := cmp.Diff(before, snapshotFiles(t, table)); d != "" {
+		t.Errorf("checkpoint 3 was exported again:\n%s", d)
+	}
+	if e := b.status("Kopie"); fmt.Sprint(e.Epoch) != epochs[2] || e.Checkpoint != 3 {
+		t.Errorf("after the start: %+v", e)
+	}
+	b.sendExport(600, 700)
+	check(b.exported())
+
+	// What was exported stays when the view goes.
+	b.query(`DROP MATERIALIZED VIEW "größe"`)
+	b.sendExport(700, 800)
+	b.exported()
+	if files := snapshotFiles(t, table); files[epochs[3]] == "" {
+		t.Errorf("after DROP: %v", files)
+	}
+}
+
+// TestAnExportThatFails wants a checkpoint and all else to go on, and the next
+// checkpoint to be exported when the hindrance has gone.
+func TestAnExportThatFails(t *testing.T) {
+	b := publishingBed(t)
+	b.must(`CREATE SOURCE t (k VARCHAR, x BIGINT) WITH (connector = 'kafka', topic = 't', format = 'json');
+CREATE MATERIALIZED VIEW v WITH (export = 'iceberg') AS SELECT k, sum(x) AS s FROM t GROUP BY k;
+CREATE MATERIALIZED VIEW fails WITH (export = 'parquet') AS SELECT k, ln(sum(x)) AS l FROM t GROUP BY k;
+CREATE MATERIALIZED VIEW n WITH (export = 'parquet', export_every = '1 hour') AS SELECT count(*) AS n FROM t;`)
+	dir := filepath.Join(b.dir, "exported")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "v"), []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	send := func(k string, x int) {
+		b.send(&devbroker.Record{Topic: "t", Value: fmt.Appendf(nil, `{"k":"%s","x":%d}`, k, x)})
+		b.caughtUp()
+	}
+	send("a", 1)
+	send("zero", 0)
+	n := b.exported()
+	if e := b.status("v"); e.At != nil || !strings.Contains(e.Error, "is no directory") {
+		t.Errorf("%+v", e)
+	}
+	if e := b.status("fails"); e.At != nil || !strings.Contains(e.Error, "group k = zero is in error") {
+		t.Errorf("%+v", e)
+	}
+	first := b.status("n")
+	if first.Checkpoint != n || first.Every != 3600 || first.Error != "" {
+		t.Errorf("%+v", first)
+	}
+	if got := b.rows("SHOW VIEWS"); !strings.Contains(got, "waits for a checkpoint, then failed: ") {
+		t.Errorf("SHOW VIEWS: %s", got)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "v")); err != nil || string(text) != "mine" {
+		t.Errorf("the file in the way: %q, %v", text, err)
+	}
+	if err := os.Remove(filepath.Join(dir, "v")); err != nil {
+		t.Fatal(err)
+	}
+	send("zero", 1)
+	n = b.exported()
+	if e := b.status("v"); e.Error != "" || e.Checkpoint != n || e.Rows != 2 {
+		t.Errorf("%+v", e)
+	}
+	if e := b.status("fails"); e.Error != "" || e.Checkpoint != n || e.Rows != 2 {
+		t.Errorf("%+v", e)
+	}
+	if got := cellsOf(t, "SELECT k, l::VARCHAR FROM '"+filepath.Join(dir, "fails", "newest.parquet")+"' ORDER BY 1"); got != b.rows("SELECT k, l::VARCHAR FROM fails ORDER BY 1") {
+		t.Errorf("the file has %s", got)
+	}
+	if e := b.status("n"); e.Checkpoint != first.Checkpoint {
+		t.Errorf("exported again within the hour: %+v", e)
+	}
+	_, metrics, err := b.run.get("/metrics")
+	if err != nil || !strings.Contains(metrics, `weir_view_export_failures_total{view="v"} 1`) || !strings.Contains(metrics, `weir_view_exports_total{view="v"} 1`) {
+		t.Errorf("metrics: %v\n%s", err, metrics)
+	}
+	b.verified("v")
+}
+
+// TestWhereExportsGo refuses, when the view is created, what would write into
+// other directories than those of exports, or of others.
+func TestWhereExportsGo(t *testing.T) {
+	b := publishingBed(t)
+	outside := t.TempDir()
+	b.must(`CREATE SOURCE t (k VARCHAR) WITH (connector = 'kafka', topic = 't', format = 'json');
+CREATE MATERIALIZED VIEW v WITH (export = 'iceberg', export_to = 'a/v') AS SELECT k FROM t GROUP BY k;`)
+	dir := filepath.Join(b.dir, "exported")
+	for _, d := range []string{"full", "half/data"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "full", "budget.xls"), []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []string{"link", "half/metadata"} {
+		if err := os.Symlink(outside, filepath.Join(dir, l)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for to, want := range map[string]string{
+		"../a":   "name that begins with a dot",
+		outside:  "is no path below --export-dir",
+		"link":   "is a symbolic link",
+		"link/w": "is a symbolic link",
+		"half":   "is a symbolic link",
+		"full":   "holds budget.xls, and no table that Weir wrote",
+		"A/V":    "view v is exported to",
+		"a":      "view v is exported to",
+		"a/v/w":  "view v is exported to",
+	} {
+		_, err := b.run.client.Query(t.Context(), fmt.Sprintf("CREATE MATERIALIZED VIEW w WITH (export = 'iceberg', export_to = '%s') AS SELECT k FROM t GROUP BY k", to))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("export_to = '%s': %v", to, err)
+		}
+	}
+	if names, err := os.ReadDir(outside); err != nil || len(names) > 0 {
+		t.Errorf("outside there is %v, %v", names, err)
+	}
+	if got := b.rows("SHOW VIEWS"); strings.Contains(got, `"w"`) {
+		t.Errorf("it was created: %s", got)
+	}
+	// A link that comes later is not followed either.
+	if err := os.MkdirAll(filepath.Join(dir, "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(dir, "a", "v")); err != nil {
+		t.Fatal(err)
+	}
+	b.send(&devbroker.Record{Topic: "t", Value: []byte(`{"k":"a"}`)})
+	b.caughtUp()
+	b.exported()
+	if e := b.status("v"); !strings.Contains(e.Error, "is a symbolic link") {
+		t.Errorf("%+v", e)
+	}
+	if names, err := os.ReadDir(outside); err != nil || len(names) > 0 {
+		t.Errorf("outside there is %v, %v", names, err)
+	}
+}
+
+// TestExportDir wants the directory of exports to be apart from what is the
+// appliance's own.
+func TestExportDir(t *testing.T) {
+	root := t.TempDir()
+	data := filepath.Join(root, "data")
+	if err := os.MkdirAll(filepath.Join(data, stateDir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(root, "link")
+	if err := os.Symlink(data, link); err != nil {
+		t.Fatal(err)
+	}
+	for dir, ok := range map[string]bool{
+		"": true, filepath.Join(data, "exported"): true, filepath.Join(data, "mine"): true, filepath.Join(root, "lake"): true,
+		data: false, root: false, "/": false, filepath.Join(data, "state"): false, filepath.Join(data, "checkpoints", "x"): false,
+		link: false, filepath.Join(link, "state", "x"): false, filepath.Join(root, "cp"): false, filepath.Join(root, "cp", "x"): false,
+	} {
+		c := config{serveFlags: serveFlags{Data: data, ExportDir: dir, Checkpoints: filepath.Join(root, "cp")}}
+		got, err := c.exported()
+		if (err == nil) != ok || ok && !filepath.IsAbs(got) {
+			t.Errorf("%q: %s, %v", dir, got, err)
+		}
+	}
+	for _, flag := range []string{"s3://bucket/x", "file:///x"} {
+		if code, _, errs := weir("demo", "--data", data, "--export-dir", flag); code != 2 || !strings.Contains(errs, "not exported to object storage") {
+			t.Errorf("%s: %d %s", flag, code, errs)
+		}
+	}
+	if slices.Contains(parts(), exportedDir) {
+		t.Error("weir reset would delete what was exported")
+	}
+}
