@@ -72,6 +72,19 @@ export class Bench {
     return this.page.locator(`.grid-body [aria-rowindex="${row + 2}"] [role=gridcell][aria-colindex="${column + 2}"]`)
   }
 
+  // marks gives the classes that a cell has had since: a change shows for a second, which a slow machine may miss.
+  async marks(row: number, column: number): Promise<() => Promise<string>> {
+    const seen = await this.page.evaluateHandle(([row, column]) => {
+      const seen: string[] = []
+      new MutationObserver(() => {
+        const cell = document.querySelector(`.grid-body [aria-rowindex="${row}"] [role=gridcell][aria-colindex="${column}"]`)
+        if (cell) seen.push(cell.className)
+      }).observe(document.querySelector('.grid-body')!, { subtree: true, childList: true, attributes: true })
+      return seen
+    }, [row + 2, column + 2] as const)
+    return () => seen.evaluate((s) => s.join('\n'))
+  }
+
   stamp(name: string): Locator {
     return this.page.locator('.stamp div', { has: this.page.locator(`dt:text-is("${name}")`) }).locator('dd')
   }

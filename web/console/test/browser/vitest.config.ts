@@ -7,8 +7,8 @@ export default defineConfig({
   test: {
     include: ['test/browser/console.test.ts', ...(process.env.WEIR_URL ? ['test/browser/real.test.ts'] : [])],
     fileParallelism: false,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
-    expect: { poll: { timeout: 8000 } },
+    testTimeout: 120_000, // both are for a machine that is busy with other things
+    hookTimeout: 120_000,
+    expect: { poll: { timeout: 30_000 } },
   },
 })
