@@ -4,16 +4,20 @@ package appliance
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
 
 	"weir/appliance/devbroker"
+	"weir/checkpoint"
 	"weir/checkpoint/objectstore"
 	"weir/checkpoint/objectstore/fakes3"
 	"weir/internal/atomicfile"
@@ -123,5 +127,90 @@ func TestOneWritesObjects(t *testing.T) {
 	took.query("CHECKPOINT")
 	if diff := cmp.Diff(before+1, len(took.run.keeper.list())); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestReadWhileMadeWhole: who begins to read parts of a checkpoint in object storage
+// while they are made one reads them to the end; after that they go.
+func TestReadWhileMadeWhole(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", fakes3.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", fakes3.SecretKey)
+	s3 := fakes3.Start(t)
+	b := newBed(t)
+	b.config = func(c *config) { c.Checkpoints = s3.Location("p") }
+	b.topic("o", 1)
+	b.must(`CREATE SOURCE o (k BIGINT) WITH (connector = 'kafka', topic = 'o', format = 'json');
+CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM o GROUP BY k;`)
+	send := func(n int) {
+		var recs []*devbroker.Record
+		for k := range n {
+			recs = append(recs, &devbroker.Record{Topic: "o", Value: fmt.Appendf(nil, `{"k":%d}`, k)})
+		}
+		b.send(recs...)
+		b.caughtUp()
+	}
+	send(12_000)
+	b.query("CHECKPOINT")
+	send(10)
+	b.query("CHECKPOINT")
+	k := b.run.keeper
+	var table *checkpoint.Table
+	var free func()
+	var once sync.Once
+	s3.Fail(func(_ int, r *http.Request) fakes3.Fault {
+		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/v.arrow") {
+			once.Do(func() { // the file that the parts become; nobody reads at the beginning
+				free = k.pins.pin(2)
+			})
+		}
+		return fakes3.None
+	})
+	err := k.read(2, func(c *checkpoint.Checkpoint) (err error) { table, err = c.Table("v"); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	if err := k.compact(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	s3.Fail(nil)
+	if free == nil {
+		t.Fatal("it was not made whole")
+	}
+	parts := k.fs.PathJoin(checkpoint.Path(k.fs, k.dir, 2), "views/v")
+	left := func() int {
+		t.Helper()
+		names, err := k.fs.List(parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	if n := left(); n != 2 {
+		t.Fatalf("%d parts are left while somebody reads", n)
+	}
+	rows, err := table.Rows(t.Context(), nil, memory.DefaultAllocator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := int64(0)
+	for rows.Next() {
+		n += rows.RecordBatch().NumRows()
+	}
+	if err := rows.Err(); err != nil || n != 12_000 {
+		t.Errorf("%d rows: %v", n, err)
+	}
+	rows.Release()
+	if got := b.rows("SELECT sum(n)::BIGINT FROM v AT (VERSION => 2)"); got != "12010\n" {
+		t.Errorf("as one file: %s", got)
+	}
+	free()
+	send(1)
+	b.query("CHECKPOINT")
+	if n := left(); n != 0 {
+		t.Errorf("%d parts are left when nobody reads", n)
+	}
+	if got := b.rows("SELECT sum(n)::BIGINT FROM v AT (VERSION => 2)"); got != "12010\n" {
+		t.Errorf("without the parts: %s", got)
 	}
 }

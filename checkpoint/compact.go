@@ -20,8 +20,8 @@ import (
 )
 
 // Compact makes checkpoint id of dir whole: each view that is a base and deltas
-// becomes one file. It holds what it held, under the same number; of o only Mem
-// and Rest count. It returns the manifest, also when there was nothing to do.
+// becomes one file. It holds what it held, under the same number; of o only Mem,
+// Rest and Replaced count. It returns the manifest, also when there was nothing to do.
 //
 // The new files are built beside the old ones, then the manifest is replaced, and
 // then the old ones go: after a crash at any point the checkpoint is as it was or
@@ -84,7 +84,12 @@ func (c *Checkpoint) compact(ctx context.Context, o Options) error {
 	}
 	c.Manifest = &m
 	// The checkpoint is whole. What cannot be removed now is swept.
-	_ = c.removeUnnamed()
+	whole := Checkpoint{Manifest: &m, fs: c.fs, dir: c.dir}
+	if o.Replaced != nil {
+		o.Replaced(whole.removeUnnamed)
+	} else {
+		_ = whole.removeUnnamed()
+	}
 	return nil
 }
 

@@ -223,3 +223,41 @@ func TestCompactInBucket(t *testing.T) {
 		}
 	}
 }
+
+// TestCompactLeavesWhatIsRead: the caller says when the files that were replaced go.
+func TestCompactLeavesWhatIsRead(t *testing.T) {
+	r, f := rng(t), newFake()
+	change := f.addChanging(t, r, revenue(), 60)
+	s := fakes3.Start(t)
+	fsys := inBucket(t, s)
+	f.records = 1
+	write(t, fsys, f)
+	change()
+	f.records = 2
+	write(t, fsys, f)
+	want := map[uint64]account{1: accountOf(t, fsys, Path(fsys, dir, 1)), 2: accountOf(t, fsys, Path(fsys, dir, 2))}
+	old := open(t, fsys, 2)
+	parts := old.Manifest.Views[0].Parts
+	var remove func() error
+	if _, err := Compact(t.Context(), fsys, dir, 2, Options{Replaced: func(f func() error) { remove = f }}); err != nil {
+		t.Fatal(err)
+	}
+	there := func() (n int) {
+		for _, p := range parts {
+			if _, err := fsys.Stat(old.path(p)); err == nil {
+				n++
+			}
+		}
+		return n
+	}
+	if n := there(); n != 2 || len(parts) != 2 {
+		t.Fatalf("%d of %d parts are there", n, len(parts))
+	}
+	if err := remove(); err != nil {
+		t.Fatal(err)
+	}
+	if n := there(); n != 0 {
+		t.Errorf("%d parts are there", n)
+	}
+	wholeAs(t, fsys, want)
+}

@@ -67,6 +67,10 @@ type Options struct {
 	// Small is the number of groups below which a view is written whole: its file is
 	// not worth a delta, and opens with one line.
 	Small int64
+	// Replaced is called by [Compact] when the checkpoint is whole, with what removes
+	// the files that nobody needs any more but who reads them. It may be called
+	// later; [Sweep] does the same. When nil they are removed at once.
+	Replaced func(remove func() error)
 	// Savepoint makes the checkpoint a savepoint of that name: it stays until
 	// [Remove]. See [CheckName]; no other savepoint in the directory may have it.
 	Savepoint string
