@@ -63,7 +63,7 @@ func (r *running) stop() error {
 
 // caughtUp waits until every view has what its topics hold now.
 func (r *running) caughtUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return r.waitCaughtUp(ctx, nil)
 }

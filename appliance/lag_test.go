@@ -240,7 +240,7 @@ func TestProgress(t *testing.T) {
 	}
 	b.must(numbersOnlySQL)
 	wait := func(ctx context.Context) (lines, chan error) {
-		said, done := make(lines), make(chan error, 1)
+		said, done := make(lines, 100), make(chan error, 1) // what nobody reads any more must not hold it
 		go func() { done <- b.run.waitCaughtUp(ctx, &progress{out: said}) }()
 		return said, done
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"weir/appliance/devbroker"
 	"weir/queryable"
@@ -31,7 +30,7 @@ func TestViewOverATopicThatWasCreatedAgain(t *testing.T) {
 	b.topic("s", 1)
 	b.must("")
 
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	do := func(sql string) {
 		t.Helper()

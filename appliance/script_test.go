@@ -62,7 +62,7 @@ type session struct {
 }
 
 func (s *session) command(t *testing.T, d *datadriven.TestData) string {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	arg := func(name, otherwise string) string {
 		for _, a := range d.CmdArgs {

@@ -168,11 +168,20 @@ func TestGuardCarriesEveryType(t *testing.T) {
 
 func TestGuardStopsWhatDoesNotEnd(t *testing.T) {
 	const endless = "SELECT count(*) AS k FROM __input, range(1000000000000) AS r(i) WHERE i % 3 = n"
-	p := newGuard(t, guardVerb, 2*time.Second).must(t, endless, "n BIGINT", "k BIGINT")
+	g := newGuard(t, guardVerb, 0)
+	quick := g.must(t, "SELECT n AS k FROM __input", "n BIGINT", "k BIGINT")
+	p := g.must(t, endless, "n BIGINT", "k BIGINT")
+	if _, err := quick.Run(t.Context(), bigints(1)); err != nil { // the process starts in its own time
+		t.Fatal(err)
+	}
+	if err := p.prepare(t.Context(), g.p); err != nil {
+		t.Fatal(err)
+	}
+	g.o.Timeout = time.Second
 	if _, err := p.Run(t.Context(), bigints(1, 2)); !isCrash(err) || !strings.Contains(err.Error(), "not done") {
 		t.Errorf("a batch that takes too long: %v", err)
 	}
-	g := newGuard(t, guardVerb, 0)
+	g = newGuard(t, guardVerb, 0)
 	p = g.must(t, endless, "n BIGINT", "k BIGINT")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")

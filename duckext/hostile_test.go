@@ -58,8 +58,9 @@ func TestDeadlineStopsWhatCannotBeInterrupted(t *testing.T) {
 		if !slices.Contains(codes, code(err)) {
 			t.Errorf("%s: %s: %v", sql, code(err), err)
 		}
-		// Interrupted at 1 s, killed half a second later, and slack for a slow machine.
-		if took := time.Since(start); took > 8*time.Second {
+		// Interrupted at 1 s, killed half a second later, and slack for a slow machine:
+		// each would take longer, if it ended.
+		if took := time.Since(start); took > 30*time.Second {
 			t.Errorf("%s: took %v", sql, took)
 		}
 		if got := answerOf(ask(t, p, "SELECT count(*) FROM v")); got != "10\n" {
