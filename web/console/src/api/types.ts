@@ -31,6 +31,22 @@ export interface View {
   state: State
   error?: string
   quarantined: number
+  export?: Export
+}
+
+// Export is where a view is exported to after checkpoints; from epoch on it is of the newest export, zero and null before there is one.
+export interface Export {
+  format: 'iceberg' | 'parquet'
+  target: string
+  every_s?: number
+  keep: number
+  epoch: number
+  checkpoint: number
+  at: string | null
+  rows: number
+  bytes: number
+  whole: boolean
+  error?: string
 }
 
 export interface Partition { partition: number; next: number; end: number | null; lag: number | null }

@@ -2,13 +2,14 @@
 
 import { useState } from 'preact/hooks'
 import { lookup } from '../api/client.ts'
-import type { Lookup, View } from '../api/types.ts'
+import type { Export, Lookup, View } from '../api/types.ts'
 import { show, visible } from '../grid/text.ts'
 import { createSource, createView, queryOf } from '../sql/examples.ts'
 import { quoteName } from '../sql/suggest.ts'
 import { catalogError, rateHistory, sources, views } from '../store/catalog.ts'
+import { now } from '../store/connection.ts'
 import { link, route } from '../store/route.ts'
-import { bytes, count, lag, plural, rate } from '../ui/format.ts'
+import { bytes, count, duration, lag, moment, plural, rate } from '../ui/format.ts'
 import { openInEditor } from '../ui/open.ts'
 import { Button, copy, Empty, Spark, SqlText, StateBadge, useReveal } from '../ui/parts.tsx'
 
@@ -67,6 +68,7 @@ function Detail({ view: v }: { view: View }) {
       </div>
       {v.error && <p class="error-box">{visible(v.error, '\n')}</p>}
       {v.quarantined > 0 && <p class="warn-box">{plural(v.quarantined, 'record')} could not be evaluated for this view. <a href={link('sources', v.source)}>See them at {visible(v.source)}</a></p>}
+      {v.export?.error && <p class="warn-box">The view was not exported: {visible(v.export.error, '\n')}. The next checkpoint is tried.</p>}
       <div class="columns-2">
         <div>
           <h3>Definition <Button look="quiet" icon="copy" aria-label="Copy the SQL" onClick={() => void copy(v.sql, 'the SQL')} /></h3>
@@ -88,9 +90,25 @@ function Detail({ view: v }: { view: View }) {
               </table>
             </>
           )}
+          {v.export && <ExportState of={v.export} />}
         </div>
       </div>
     </section>
+  )
+}
+
+// ExportState shows where a view is exported to, and the newest export.
+function ExportState({ of: e }: { of: Export }) {
+  return (
+    <>
+      <h3>Export <Button look="quiet" icon="copy" aria-label="Copy the directory" onClick={() => void copy(e.target, 'the directory')} /></h3>
+      <dl class="found">
+        <div><dt>{e.format === 'iceberg' ? 'Iceberg table' : 'Parquet files'}</dt><dd>{visible(e.target)}</dd></div>
+        <div><dt>When</dt><dd>after each checkpoint{e.every_s ? `, every ${duration(e.every_s * 1000)} at most` : ''}; {plural(e.keep, 'export stays', 'exports stay')}</dd></div>
+        <div><dt>Newest</dt><dd>{e.at === null ? 'none yet' : `epoch ${count(e.epoch)}, ${moment(e.at, now.value)}`}</dd></div>
+        {e.at !== null && <div><dt>Holds</dt><dd>{plural(e.rows, 'row')}, {bytes(e.bytes)}{e.whole ? '' : '; the view still read old records'}</dd></div>}
+      </dl>
+    </>
   )
 }
 
