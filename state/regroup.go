@@ -5,12 +5,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"weir/internal/recordbatch"
 	"weir/state/agg"
 	"weir/state/plan"
 )
@@ -24,13 +24,11 @@ import (
 // and __error, in the order of slot and key, with keys in the one spelling that
 // the store has.
 type Regrouped struct {
-	refs   atomic.Int64
+	*recordbatch.Reader
 	shape  *shape
 	from   []*source
 	schema *arrow.Schema
 	mem    memory.Allocator
-	batch  arrow.RecordBatch
-	err    error
 	begun  bool
 	stats  ViewStats
 }
@@ -65,7 +63,7 @@ func Regroup(ctx context.Context, p *plan.View, mem memory.Allocator, readers ..
 		fields = append(fields, c.Type.InsideField(c.Name))
 	}
 	g.schema = arrow.NewSchema(append(fields, extraFields(Extra{Slot: true, Epoch: true, Error: true})...), nil)
-	g.refs.Store(1)
+	g.Reader = recordbatch.NewReader(g.schema, g.next, g.close)
 	return g, nil
 }
 
@@ -81,18 +79,13 @@ type grouping struct {
 
 const regroupRows = 8192
 
-// Next reads a batch.
-func (g *Regrouped) Next() bool {
-	g.drop()
-	if g.err != nil {
-		return false
-	}
+// next makes a batch, nil at the end.
+func (g *Regrouped) next() (arrow.RecordBatch, error) {
 	out := &grouping{rows: agg.Rows{Stride: g.shape.layout.Words(), Side: new(agg.Arena)}, errs: map[uint32]string{}}
-	if g.err = g.gather(out); g.err != nil || out.n == 0 {
-		return false
+	if err := g.gather(out); err != nil || out.n == 0 {
+		return nil, err
 	}
-	g.batch, g.err = g.build(out)
-	return g.err == nil
+	return g.build(out)
 }
 
 // gather takes up to a batch of groups.
@@ -251,34 +244,8 @@ func (g *Regrouped) build(out *grouping) (arrow.RecordBatch, error) {
 // Stats count the groups that were read so far, as the store would.
 func (g *Regrouped) Stats() ViewStats { return g.stats }
 
-func (g *Regrouped) drop() {
-	if g.batch != nil {
-		g.batch.Release()
-		g.batch = nil
-	}
-}
-
-// Schema is that of the batches.
-func (g *Regrouped) Schema() *arrow.Schema { return g.schema }
-
-// RecordBatch is valid until the next call of Next, unless retained.
-func (g *Regrouped) RecordBatch() arrow.RecordBatch { return g.batch }
-
-// Record is RecordBatch under its old name.
-func (g *Regrouped) Record() arrow.RecordBatch { return g.batch }
-
-// Err is why Next returned false before the end.
-func (g *Regrouped) Err() error { return g.err }
-
-// Retain adds a reference.
-func (g *Regrouped) Retain() { g.refs.Add(1) }
-
-// Release drops a reference; with the last one the readers are released.
-func (g *Regrouped) Release() {
-	if g.refs.Add(-1) != 0 {
-		return
-	}
-	g.drop()
+// close releases the readers.
+func (g *Regrouped) close() {
 	for _, s := range g.from {
 		s.close()
 		s.in.Release()

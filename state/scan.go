@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/cockroachdb/pebble/v2"
 
+	"weir/internal/recordbatch"
 	"weir/state/codec"
 	"weir/state/sqltype"
 )
@@ -19,20 +19,15 @@ import (
 // as columns of the inside form. The reader holds the snapshot open; release
 // it. Next checks the context once per batch.
 func (sn *Snapshot) Scan(ctx context.Context, r ScanRequest) (array.RecordReader, error) {
-	sc, err := sn.scan(ctx, &r, nil)
-	if err != nil {
-		return nil, err
-	}
-	return sc, nil
+	return sn.scan(ctx, &r, nil)
 }
 
-func (sn *Snapshot) scan(ctx context.Context, r *ScanRequest, changed *changedSince) (*scan, error) {
+func (sn *Snapshot) scan(ctx context.Context, r *ScanRequest, changed *changedSince) (array.RecordReader, error) {
 	sh := sn.p.shapes[r.View]
 	if sh == nil {
 		return nil, fmt.Errorf("scan: view %d: %w", r.View, ErrNotFound)
 	}
 	sc := &scan{ctx: ctx, shape: sh, size: cmp.Or(r.BatchRows, 8192), changed: changed}
-	sc.refs.Store(1)
 	if err := sc.project(r); err != nil {
 		return nil, fmt.Errorf("scan of view %d: %w", r.View, err)
 	}
@@ -53,10 +48,10 @@ func (sn *Snapshot) scan(ctx context.Context, r *ScanRequest, changed *changedSi
 	sc.sn = sn.share()
 	sc.b = array.NewRecordBuilder(cmp.Or[memory.Allocator](r.Mem, memory.DefaultAllocator), sc.schema)
 	sc.wire()
-	return sc, nil
+	return recordbatch.NewReader(sc.schema, sc.next, sc.close), nil
 }
 
-// A scan is the reader.
+// A scan makes the batches of the reader.
 type scan struct {
 	ctx     context.Context
 	sn      *Snapshot
@@ -78,9 +73,6 @@ type scan struct {
 	stored  *array.BinaryBuilder
 
 	started bool
-	batch   arrow.RecordBatch
-	err     error
-	refs    atomic.Int64
 }
 
 // project chooses the columns.
@@ -195,17 +187,10 @@ func (sc *scan) advance() bool {
 	return false
 }
 
-// Next reads a batch.
-func (sc *scan) Next() bool {
-	if sc.batch != nil {
-		sc.batch.Release()
-		sc.batch = nil
-	}
-	if sc.err != nil || sc.it == nil {
-		return false
-	}
-	if sc.err = sc.ctx.Err(); sc.err != nil {
-		return false
+// next reads a batch, nil at the end.
+func (sc *scan) next() (arrow.RecordBatch, error) {
+	if err := sc.ctx.Err(); err != nil {
+		return nil, err
 	}
 	rows := 0
 	if sc.path.exact {
@@ -216,29 +201,24 @@ func (sc *scan) Next() bool {
 	for rows < sc.size && sc.advance() {
 		taken, err := sc.row()
 		if err != nil {
-			sc.err = fmt.Errorf("scan of view %d: group %x: %w", sc.shape.id, sc.it.Key(), err)
-			return false
+			return nil, fmt.Errorf("scan of view %d: group %x: %w", sc.shape.id, sc.it.Key(), err)
 		}
 		if taken {
 			rows++
 		}
 	}
 	if err := sc.it.Error(); err != nil {
-		sc.err = fmt.Errorf("scan of view %d: %w", sc.shape.id, err)
-		return false
+		return nil, fmt.Errorf("scan of view %d: %w", sc.shape.id, err)
 	}
 	if rows == 0 {
-		return false
+		return nil, nil
 	}
 	cols := make([]arrow.Array, len(sc.schema.Fields()))
 	for i, b := range sc.b.Fields() {
 		cols[i] = b.NewArray()
+		defer cols[i].Release()
 	}
-	sc.batch = array.NewRecordBatch(sc.schema, cols, int64(rows))
-	for _, c := range cols {
-		c.Release()
-	}
-	return true
+	return array.NewRecordBatch(sc.schema, cols, int64(rows)), nil
 }
 
 // row decodes the row under the iterator, if the filters allow it.
@@ -330,32 +310,8 @@ func (sc *scan) nulls() {
 	}
 }
 
-// Schema is that of the batches.
-func (sc *scan) Schema() *arrow.Schema { return sc.schema }
-
-// RecordBatch is valid until the next call of Next, unless retained.
-func (sc *scan) RecordBatch() arrow.RecordBatch { return sc.batch }
-
-// Record is RecordBatch under its old name.
-func (sc *scan) Record() arrow.RecordBatch { return sc.batch }
-
-// Err is why Next returned false before the end.
-func (sc *scan) Err() error { return sc.err }
-
-// Retain adds a reference.
-func (sc *scan) Retain() { sc.refs.Add(1) }
-
-// Release drops a reference; with the last one the snapshot goes free.
-func (sc *scan) Release() {
-	if sc.refs.Add(-1) != 0 {
-		return
-	}
-	if sc.batch != nil {
-		sc.batch.Release()
-		sc.batch = nil
-	}
+func (sc *scan) close() {
 	sc.b.Release()
-	_ = sc.it.Close() // its errors were seen by Next
-	sc.it = nil
+	_ = sc.it.Close() // its errors were seen by next
 	sc.sn.Close()
 }

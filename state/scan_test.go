@@ -79,13 +79,15 @@ func TestScanFilters(t *testing.T) {
 				}
 			}
 			got := map[string]group{}
-			rows, err := sn.Scan(t.Context(), ScanRequest{View: v.ID, Filters: c.filters, BatchRows: 3})
+			req := ScanRequest{View: v.ID, Filters: c.filters, BatchRows: 3}
+			way, err := sn.p.shapes[v.ID].plan(&req)
+			do(t, err)
+			if len(way.points) != c.points || len(way.spans) != c.spans {
+				t.Errorf("%d points and %d spans, not %d and %d", len(way.points), len(way.spans), c.points, c.spans)
+			}
+			rows, err := sn.Scan(t.Context(), req)
 			do(t, err)
 			defer rows.Release()
-			sc := rows.(*scan)
-			if len(sc.path.points) != c.points || len(sc.path.spans) != c.spans {
-				t.Errorf("%d points and %d spans, not %d and %d", len(sc.path.points), len(sc.path.spans), c.points, c.spans)
-			}
 			for rows.Next() {
 				if n := rows.RecordBatch().NumRows(); n > 3 {
 					t.Error("a batch of", n)
