@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"weir/internal/recordbatch"
 )
 
 // Results reads what SELECT * FROM the view would show: its result columns (see
@@ -42,58 +43,27 @@ func (t *Table) Results(ctx context.Context, mem memory.Allocator) (array.Record
 		return nil, err
 	}
 	r := &results{in: in, view: v, path: "view " + v.Name, mem: mem, n: len(fields), schema: arrow.NewSchema(fields, nil)}
-	r.refs.Store(1)
-	return r, nil
+	return recordbatch.NewReader(r.schema, r.next, in.Release), nil
 }
 
-// results is the reader that Results gives. Its input has n results, the keys,
-// __visible and __error.
+// results makes the batches of the reader that Results gives. Its input has n
+// results, the keys, __visible and __error.
 type results struct {
-	refs   atomic.Int64
 	in     array.RecordReader
 	view   *View
 	path   string
 	mem    memory.Allocator
 	n      int
 	schema *arrow.Schema
-	rec    arrow.RecordBatch
-	err    error
 }
 
-func (r *results) Schema() *arrow.Schema          { return r.schema }
-func (r *results) RecordBatch() arrow.RecordBatch { return r.rec }
-func (r *results) Record() arrow.RecordBatch      { return r.rec }
-func (r *results) Retain()                        { r.refs.Add(1) }
-
-func (r *results) Err() error {
-	if r.err != nil {
-		return r.err
-	}
-	return r.in.Err()
-}
-
-func (r *results) Release() {
-	if r.refs.Add(-1) == 0 {
-		r.drop()
-		r.in.Release()
-	}
-}
-
-func (r *results) drop() {
-	if r.rec != nil {
-		r.rec.Release()
-		r.rec = nil
-	}
-}
-
-func (r *results) Next() bool {
-	r.drop()
-	for r.err == nil && r.in.Next() {
-		if r.rec, r.err = r.convert(r.in.RecordBatch()); r.rec != nil {
-			return true
+func (r *results) next() (arrow.RecordBatch, error) {
+	for r.in.Next() {
+		if rec, err := r.convert(r.in.RecordBatch()); rec != nil || err != nil {
+			return rec, err
 		}
 	}
-	return false
+	return nil, r.in.Err()
 }
 
 // convert gives the rows of a batch that are shown, or nil when there are none.
