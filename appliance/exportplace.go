@@ -11,7 +11,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"weir/checkpoint/objectstore"
+	"weir/export/iceberg"
 	"weir/state/ddl"
+	"weir/state/sqltype"
 )
 
 // exportLock lies in the directory of all exports; its appliance holds a lock on it.
@@ -148,6 +150,18 @@ func (p *publisher) check(s *ddl.CreateMaterializedView) error {
 	}
 	if _, err := p.newest(e, s.Name.Text); err != nil {
 		return s.Errorf(at.Offset-s.Start, "add export_to = '...', or another one", "the view cannot be exported: "+err.Error())
+	}
+	return nil
+}
+
+// fits refuses a statement whose view has columns that cannot be exported, or not to
+// the table that is there.
+func (p *publisher) fits(s *ddl.CreateMaterializedView, columns []sqltype.Field) error {
+	if s.Export == nil || s.Export.Format != ddl.Iceberg {
+		return nil
+	}
+	if err := iceberg.Check(p.fs, p.path(s.Export.To), s.Name.Text, columns); err != nil {
+		return s.Errorf(s.Export.With.Start-s.Start, "choose another export_to, or other columns; Parquet takes all types", "the view cannot be exported: "+err.Error())
 	}
 	return nil
 }

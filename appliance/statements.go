@@ -171,6 +171,9 @@ func (a *Appliance) createView(ctx context.Context, s *ddl.CreateMaterializedVie
 	if err != nil {
 		return "", err
 	}
+	if err := a.publisher.fits(s, v.ResultColumns()); err != nil {
+		return "", err
+	}
 	src, ok := cat.Source(v.Source)
 	if !ok {
 		return "", fmt.Errorf("there is no source %s", v.Source)

@@ -133,6 +133,22 @@ func Newest(fsys vfs.FS, dir, view string) (*Snapshot, error) {
 	return m.newest(fsys, dir, version), nil
 }
 
+// Check says what keeps columns from being exported to dir, as far as can be known
+// before: another table, or one whose columns these do not continue.
+func Check(fsys vfs.FS, dir, view string, columns []sqltype.Field) error {
+	m, _, err := load(fsys, dir)
+	if err != nil {
+		return err
+	}
+	if m == nil {
+		m = newTable(dir, view)
+	}
+	if err := m.fits(dir, view); err != nil {
+		return err
+	}
+	return m.evolve(columns)
+}
+
 // newest is the newest snapshot of a table that has that version.
 func (m *metadata) newest(fsys vfs.FS, dir string, version int) *Snapshot {
 	s := m.snapshot(m.CurrentSnapshot)
