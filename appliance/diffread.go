@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -39,17 +38,13 @@ type diffReader struct {
 	points  [2]string
 	pairs   [][2]bool // which sides have the group, in order; not yet computed
 	ready   []arrow.RecordBatch
-	rec     arrow.RecordBatch
-	err     error
-	refs    atomic.Int64
 }
 
 func newDiffReader(ctx context.Context, a *Appliance, before, after *side, s duckext.ScanSpec) (_ array.RecordReader, err error) {
 	d := &diffReader{ctx: ctx, a: a, plan: before.plan, columns: s.Columns, schema: insideOf(diffColumns(before.plan)), points: [2]string{before.point, after.point}}
-	d.refs.Store(1)
 	defer func() {
 		if err != nil {
-			d.Release()
+			d.close()
 		}
 	}()
 	if d.show, err = a.finals.shower(ctx, d.plan); err != nil {
@@ -60,7 +55,12 @@ func newDiffReader(ctx context.Context, a *Appliance, before, after *side, s duc
 			return nil, err
 		}
 	}
-	return d, nil
+	fs := make([]arrow.Field, len(d.columns))
+	for i, c := range d.columns {
+		fs[i] = d.schema.Field(c)
+	}
+	asked := arrow.NewSchema(fs, nil)
+	return recordbatch.NewReader(asked, func() (arrow.RecordBatch, error) { return d.batch(asked) }, d.close), nil
 }
 
 // insideOf is the schema of columns in the inside form.
@@ -72,24 +72,7 @@ func insideOf(fields []sqltype.Field) *arrow.Schema {
 	return arrow.NewSchema(fs, nil)
 }
 
-func (d *diffReader) Schema() *arrow.Schema {
-	fs := make([]arrow.Field, len(d.columns))
-	for i, c := range d.columns {
-		fs[i] = d.schema.Field(c)
-	}
-	return arrow.NewSchema(fs, nil)
-}
-
-func (d *diffReader) RecordBatch() arrow.RecordBatch { return d.rec }
-func (d *diffReader) Record() arrow.RecordBatch      { return d.rec }
-func (d *diffReader) Err() error                     { return d.err }
-func (d *diffReader) Retain()                        { d.refs.Add(1) }
-
-func (d *diffReader) Release() {
-	if d.refs.Add(-1) > 0 {
-		return
-	}
-	d.drop()
+func (d *diffReader) close() {
 	for _, r := range d.ready {
 		r.Release()
 	}
@@ -103,26 +86,16 @@ func (d *diffReader) Release() {
 	}
 }
 
-func (d *diffReader) drop() {
-	if d.rec != nil {
-		d.rec.Release()
-		d.rec = nil
-	}
-}
-
-func (d *diffReader) Next() bool {
-	d.drop()
-	for d.err == nil && len(d.ready) == 0 {
-		var more bool
-		if more, d.err = d.match(); d.err == nil {
-			d.err = d.flush()
+// batch makes a batch of the columns of a schema, nil at the end.
+func (d *diffReader) batch(asked *arrow.Schema) (arrow.RecordBatch, error) {
+	for len(d.ready) == 0 {
+		more, err := d.match()
+		if err == nil {
+			err = d.flush()
 		}
-		if !more && len(d.ready) == 0 {
-			return false
+		if err != nil || !more && len(d.ready) == 0 {
+			return nil, err
 		}
-	}
-	if d.err != nil {
-		return false
 	}
 	all := d.ready[0]
 	d.ready = d.ready[1:]
@@ -131,8 +104,7 @@ func (d *diffReader) Next() bool {
 	for i, c := range d.columns {
 		cols[i] = all.Column(c)
 	}
-	d.rec = array.NewRecordBatch(d.Schema(), cols, all.NumRows())
-	return true
+	return array.NewRecordBatch(asked, cols, all.NumRows()), nil
 }
 
 // match walks on until there are enough pairs that may differ, or to the end.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -12,6 +11,7 @@ import (
 
 	"weir/checkpoint"
 	"weir/duckext"
+	"weir/internal/recordbatch"
 	"weir/state"
 	"weir/state/sqltype"
 )
@@ -32,9 +32,19 @@ func (e *editor) read(ctx context.Context, v *editedView) (array.RecordReader, e
 	}
 	fields := v.view.Plan.StateColumns()
 	fields = append(fields, v.fields[len(fields):]...)
-	r := &editedRows{ctx: ctx, s: e.s, table: v.sorted, end: end, schema: insideSchema(fields)}
-	r.refs.Store(1)
-	return r, nil
+	schema, table, at := insideSchema(fields), v.sorted, int64(0)
+	return recordbatch.NewReader(schema, func() (arrow.RecordBatch, error) {
+		if at >= end {
+			return nil, nil
+		}
+		rec, err := e.s.Query(ctx, fmt.Sprintf("SELECT * FROM %s WHERE rowid >= %d AND rowid < %d ORDER BY rowid", table, at, at+editRows))
+		if err != nil {
+			return nil, err
+		}
+		at += editRows
+		defer rec.Release()
+		return array.NewRecordBatch(schema, rec.Columns(), rec.NumRows()), nil
+	}, func() {}), nil
 }
 
 func insideSchema(fields []sqltype.Field) *arrow.Schema {
@@ -120,54 +130,6 @@ func placesOf(keyer *state.Keyer, rec arrow.RecordBatch) (*oneRecord, error) {
 	return &oneRecord{fields, array.NewRecordBatch(insideSchema(fields), []arrow.Array{rec.Column(0), b.NewArray()}, rec.NumRows())}, nil
 }
 
-// editedRows reads a table by row id.
-type editedRows struct {
-	refs   atomic.Int64
-	ctx    context.Context // of the read, which ends it
-	s      *duckext.Session
-	table  string
-	at     int64
-	end    int64
-	schema *arrow.Schema
-	rec    arrow.RecordBatch
-	err    error
-}
-
-func (r *editedRows) Schema() *arrow.Schema          { return r.schema }
-func (r *editedRows) RecordBatch() arrow.RecordBatch { return r.rec }
-func (r *editedRows) Record() arrow.RecordBatch      { return r.rec }
-func (r *editedRows) Err() error                     { return r.err }
-func (r *editedRows) Retain()                        { r.refs.Add(1) }
-
-func (r *editedRows) Release() {
-	if r.refs.Add(-1) == 0 {
-		r.drop()
-	}
-}
-
-func (r *editedRows) drop() {
-	if r.rec != nil {
-		r.rec.Release()
-		r.rec = nil
-	}
-}
-
-func (r *editedRows) Next() bool {
-	r.drop()
-	if r.err != nil || r.at >= r.end {
-		return false
-	}
-	rec, err := r.s.Query(r.ctx, fmt.Sprintf("SELECT * FROM %s WHERE rowid >= %d AND rowid < %d ORDER BY rowid", r.table, r.at, r.at+editRows))
-	if err != nil {
-		r.err = err
-		return false
-	}
-	r.at += editRows
-	defer rec.Release()
-	r.rec = array.NewRecordBatch(r.schema, rec.Columns(), rec.NumRows())
-	return true
-}
-
 // stored is a view of a checkpoint as a table: its state, __epoch and __error.
 type stored struct {
 	t      *checkpoint.Table
@@ -181,48 +143,28 @@ func (s *stored) Scan(ctx context.Context, spec duckext.ScanSpec) (array.RecordR
 	if err != nil {
 		return nil, err
 	}
-	return &picked{RecordReader: in, at: spec.Columns}, nil
+	return picked(in, spec.Columns), nil
 }
 
-// picked passes some columns of batches on, in any order.
-type picked struct {
-	array.RecordReader
-	at  []int
-	rec arrow.RecordBatch
-}
-
-func (r *picked) Schema() *arrow.Schema {
-	fields := make([]arrow.Field, len(r.at))
-	for i, c := range r.at {
-		fields[i] = r.RecordReader.Schema().Field(c)
+// picked passes some columns of batches on, in any order. It takes the reader over.
+func picked(in array.RecordReader, columns []int) array.RecordReader {
+	fields := make([]arrow.Field, len(columns))
+	for i, c := range columns {
+		fields[i] = in.Schema().Field(c)
 	}
-	return arrow.NewSchema(fields, nil)
+	schema := arrow.NewSchema(fields, nil)
+	return recordbatch.NewReader(schema, func() (arrow.RecordBatch, error) {
+		if !in.Next() {
+			return nil, in.Err()
+		}
+		rec := in.RecordBatch()
+		cols := make([]arrow.Array, len(columns))
+		for i, c := range columns {
+			cols[i] = rec.Column(c)
+		}
+		return array.NewRecordBatch(schema, cols, rec.NumRows()), nil
+	}, in.Release)
 }
-
-func (r *picked) Next() bool {
-	if !r.RecordReader.Next() {
-		return false
-	}
-	in := r.RecordReader.RecordBatch()
-	cols := make([]arrow.Array, len(r.at))
-	for i, c := range r.at {
-		cols[i] = in.Column(c)
-	}
-	r.drop()
-	r.rec = array.NewRecordBatch(r.Schema(), cols, in.NumRows())
-	return true
-}
-
-func (r *picked) drop() {
-	if r.rec != nil {
-		r.rec.Release()
-		r.rec = nil
-	}
-}
-
-func (r *picked) Release()                       { r.drop(); r.RecordReader.Release() }
-func (r *picked) RecordBatch() arrow.RecordBatch { return r.rec }
-func (r *picked) Record() arrow.RecordBatch      { return r.rec }
 
 // oneRecord is a batch as a table.
 type oneRecord struct {

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"weir/internal/recordbatch"
 	"weir/queryable"
 	"weir/state"
 	"weir/state/codec"
@@ -47,7 +47,7 @@ func (b backend) Scan(ctx context.Context, r queryable.ScanRequest) (*queryable.
 		sn.Close()
 		return nil, queryable.Errorf(queryable.BadRequest, "after is not a cursor that this route gave for view %s", v.Plan.Name)
 	}
-	s := &viewScan{ctx: ctx, b: b, sn: sn, v: v, limit: int64(r.Limit)}
+	s := &viewScan{ctx: ctx, b: b, v: v, limit: int64(r.Limit)}
 	if err := s.choose(r.Columns); err != nil {
 		sn.Close()
 		return nil, err
@@ -59,10 +59,10 @@ func (b backend) Scan(ctx context.Context, r queryable.ScanRequest) (*queryable.
 		sn.Close()
 		return nil, err
 	}
-	s.refs.Store(1)
+	rows := recordbatch.NewReader(s.schema, s.batch, func() { s.in.Release(); sn.Close() })
 	return &queryable.Rows{
 		Answer:  queryable.Answer{Epoch: sn.Epoch(), Positions: positions(sn.Positions(v.Cursor))},
-		Columns: s.columns, Records: s, Next: s.next, Backfilling: backfills(sn.Catalog(), v),
+		Columns: s.columns, Records: rows, Next: s.next, Backfilling: backfills(sn.Catalog(), v),
 	}, nil
 }
 
@@ -95,7 +95,6 @@ func storedKey(p *plan.View, b []byte) bool {
 type viewScan struct {
 	ctx     context.Context
 	b       backend
-	sn      *state.Snapshot
 	v       *state.View
 	in      array.RecordReader
 	results []int // of v.Plan.Results, -1 for the error column
@@ -104,9 +103,6 @@ type viewScan struct {
 	limit   int64 // 0 is none
 	sent    int64
 	last    []byte // stored key of the last group sent
-	rec     arrow.RecordBatch
-	err     error
-	refs    atomic.Int64
 }
 
 // choose resolves the names of columns.
@@ -142,34 +138,6 @@ func (s *viewScan) choose(names []string) error {
 	return nil
 }
 
-func (s *viewScan) Schema() *arrow.Schema          { return s.schema }
-func (s *viewScan) RecordBatch() arrow.RecordBatch { return s.rec }
-func (s *viewScan) Record() arrow.RecordBatch      { return s.rec }
-func (s *viewScan) Retain()                        { s.refs.Add(1) }
-
-func (s *viewScan) Err() error {
-	if s.err != nil {
-		return s.err
-	}
-	return s.in.Err()
-}
-
-func (s *viewScan) Release() {
-	if s.refs.Add(-1) > 0 {
-		return
-	}
-	s.drop()
-	s.in.Release()
-	s.sn.Close()
-}
-
-func (s *viewScan) drop() {
-	if s.rec != nil {
-		s.rec.Release()
-		s.rec = nil
-	}
-}
-
 // next is the cursor of the page behind, "" when this one ended by itself.
 func (s *viewScan) next() string {
 	if s.limit == 0 || s.sent < s.limit {
@@ -178,22 +146,23 @@ func (s *viewScan) next() string {
 	return base64.RawURLEncoding.EncodeToString(s.last)
 }
 
-func (s *viewScan) Next() bool {
-	s.drop()
-	for s.err == nil && (s.limit == 0 || s.sent < s.limit) && s.in.Next() {
+// batch makes the next batch of the answer, nil at its end.
+func (s *viewScan) batch() (arrow.RecordBatch, error) {
+	for s.limit == 0 || s.sent < s.limit {
+		if !s.in.Next() {
+			return nil, s.in.Err()
+		}
 		rec, err := s.page(s.in.RecordBatch())
 		if err != nil {
-			s.err = err
-			return false
+			return nil, err
 		}
 		if rec.NumRows() > 0 {
 			s.sent += rec.NumRows()
-			s.rec = rec
-			return true
+			return rec, nil
 		}
 		rec.Release()
 	}
-	return false
+	return nil, nil
 }
 
 // page makes a batch of the answer, up to the limit.
