@@ -31,7 +31,7 @@ const (
 // nobody knows what changed, or it is much.
 func (w *writer) delta(ctx context.Context, m *Manifest, v *View) (bool, error) {
 	old, ok := w.before(v)
-	if !ok || w.whole() || len(old.Parts) > maxDeltas || narrowKey(v) {
+	if !ok || w.whole() || len(old.Parts) > maxDeltas || old.Errors > 0 && narrowKey(v) {
 		return false, nil
 	}
 	l, err := newLayout(&v.Plan, m.Epoch)
@@ -60,8 +60,13 @@ func (w *writer) delta(ctx context.Context, m *Manifest, v *View) (bool, error) 
 	if n > 0 && old.Whole() {
 		parts[0].Name = partName(v.Name, v.ID, 0)
 	}
+	basedOn := m.BasedOn
 	if ok, err := w.link(m, old, parts); !ok {
 		return false, err
+	}
+	whole := func() (bool, error) { // after all
+		m.BasedOn, v.Parts = basedOn, nil
+		return false, w.fs.RemoveAll(w.fs.PathDir(w.fs.PathJoin(w.tmp, parts[0].Name)))
 	}
 	v.Columns, v.Groups, v.Bytes, v.Errors = l.cols, stats.Groups, stats.Bytes, old.Errors
 	if n == 0 {
@@ -69,6 +74,9 @@ func (w *writer) delta(ctx context.Context, m *Manifest, v *View) (bool, error) 
 		return true, nil
 	}
 	part, found, err := w.part(ctx, m, v, l, rows, len(parts))
+	if errors.Is(err, errUnfit) {
+		return whole()
+	}
 	if err != nil {
 		return false, err
 	}
@@ -78,14 +86,17 @@ func (w *writer) delta(ctx context.Context, m *Manifest, v *View) (bool, error) 
 		v.Errors, err = w.countErrors(ctx, m, v)
 	}
 	if errors.Is(err, ErrDamaged) {
-		v.Parts = nil
-		return false, w.fs.RemoveAll(w.fs.PathDir(w.fs.PathJoin(w.tmp, part.Name)))
+		return whole()
 	}
 	return err == nil, err
 }
 
-// narrowKey says whether a key may have values that the column cannot hold. Rows
-// are told apart by their keys, so such a view is always whole.
+// errUnfit says that a delta has a key that its column cannot hold.
+var errUnfit = errors.New("a key does not fit its column")
+
+// narrowKey says whether a key may have values that the column cannot hold, which
+// is NULL then. Rows of parts are told apart by these columns, so a view that has such
+// a group is whole. Where no group is in error there is none.
 func narrowKey(v *View) bool {
 	return slices.ContainsFunc(v.Plan.Keys, func(k plan.Key) bool { return narrower(k.Type) })
 }
@@ -198,6 +209,9 @@ func (r *fileRows) convertDelta(ctx context.Context, in arrow.RecordBatch) (arro
 		return nil, nil, err
 	}
 	defer file.Release()
+	if r.unfit > 0 {
+		return nil, nil, errUnfit
+	}
 	var none []int
 	for i := range gone.Len() {
 		if gone.Value(i) {

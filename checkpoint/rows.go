@@ -72,6 +72,7 @@ type fileRows struct {
 	layout *layout
 	final  Final // nil when nothing is computed
 	errors int64 // rows with __error so far
+	unfit  int64 // keys that did not fit their columns so far
 }
 
 // convert makes a batch of the file of a scan's batch: state columns, __slot,
@@ -109,6 +110,9 @@ func (r *fileRows) convert(ctx context.Context, in arrow.RecordBatch) (_ arrow.R
 		owned = append(owned, a)
 		stateCols[i] = a
 		rows.misfit(misfits, i, f)
+		if i < len(r.view.Keys) {
+			r.unfit += int64(len(misfits))
+		}
 	}
 
 	var results []arrow.Array
