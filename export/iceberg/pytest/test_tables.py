@@ -1,4 +1,4 @@
-"""Reads the tables of emit_test.go with pyiceberg and with DuckDB."""
+"""Reads the tables of emit_test.go, and what appliance/exportemit_test.go exported, with pyiceberg and with DuckDB."""
 
 import datetime
 import json
@@ -11,6 +11,7 @@ import duckdb
 import duckdb_extension_avro
 import duckdb_extension_httpfs
 import duckdb_extension_iceberg
+import pyarrow.parquet as pq
 from pyiceberg.table import StaticTable
 
 UTC = datetime.timezone.utc
@@ -108,12 +109,17 @@ def test_pyiceberg(root):
     assert empty.num_rows == 0 and empty.column_names == ["k", "n"]
 
 
-def test_duckdb(root):
+def connect():
     db = duckdb.connect(config={"allow_unsigned_extensions": "true"})
     for module in (duckdb_extension_httpfs, duckdb_extension_avro, duckdb_extension_iceberg):
         (file,) = pathlib.Path(module.__file__).parent.rglob("*.duckdb_extension")
         db.execute(f"LOAD '{file}'")
     db.execute("SET TimeZone = 'UTC'")
+    return db
+
+
+def test_duckdb(root):
+    db = connect()
     rows = db.sql(f"FROM iceberg_scan('{root / 'types'}')")
     got = dict(zip(rows.columns, zip(*rows.fetchall())))
     for name, (_, a, b) in TYPES.items():
@@ -127,6 +133,44 @@ def test_duckdb(root):
         rows = db.sql(f"FROM iceberg_scan('{grows}', snapshot_from_id = {snapshot}::UBIGINT)")
         assert set(rows.fetchall()) == GROWS[number - 1], (snapshot, rows)
     assert db.sql(f"SELECT count(*) FROM iceberg_scan('{root / 'empty'}')").fetchone() == (0,)
+
+
+def shown(root):
+    """What SQL showed of the checkpoints that an appliance exported, by epoch."""
+    out = {}
+    for point in json.loads((root / "exported/shown.json").read_text()):
+        out[str(point["epoch"])] = {
+            (city, n, Decimal(revenue), datetime.datetime.fromisoformat(last)) for city, n, revenue, last in point["rows"]
+        }
+    assert len(out) == 4 and all(out.values())
+    return out
+
+
+def test_continuous_export(root):
+    want = shown(root)
+    kept = list(want)[1:]
+    table = StaticTable.from_metadata(current(root / "exported/table"))
+    snapshots = sorted(table.snapshots(), key=lambda s: s.sequence_number)
+    assert [s.summary["weir.epoch"] for s in snapshots] == kept
+    assert [s.summary["weir.whole"] for s in snapshots] == ["true"] * 3
+    db = connect()
+    for s in snapshots:
+        epoch = s.summary["weir.epoch"]
+        rows = table.scan(snapshot_id=s.snapshot_id).to_arrow()
+        assert {tuple(r.values()) for r in rows.to_pylist()} == want[epoch], epoch
+        assert rows.num_rows == len(want[epoch])
+        rows = db.sql(f"FROM iceberg_scan('{root / 'exported/table'}', snapshot_from_id = {s.snapshot_id}::UBIGINT)").fetchall()
+        assert len(rows) == len(want[epoch]) and set(rows) == want[epoch], epoch
+    assert set(table.scan().to_arrow()["city"].to_pylist()) == {r[0] for r in want[kept[-1]]}
+
+    folder = root / "exported/folder"
+    assert sorted(f.name for f in (folder / "epochs").iterdir()) == [f"{int(e):020}.parquet" for e in kept]
+    for epoch in kept:
+        assert set(db.sql(f"FROM '{folder}/epochs/{int(epoch):020}.parquet'").fetchall()) == want[epoch]
+        said = pq.read_metadata(folder / f"epochs/{int(epoch):020}.parquet").metadata
+        assert said[b"weir.epoch"] == epoch.encode() and said[b"weir.view"] == b"as_parquet"
+    newest = pq.read_table(folder / "newest.parquet")
+    assert {tuple(r.values()) for r in newest.to_pylist()} == want[kept[-1]]
 
 
 def test_metadata_is_what_the_specification_requires(root):
