@@ -66,6 +66,10 @@ func lookup(ctx context.Context, b *bed, rng *rand.Rand) error {
 	return err
 }
 
+func lookupShop(ctx context.Context, b *bed, rng *rand.Rand) error {
+	return b.get(ctx, fmt.Sprintf("/api/v1/views/v/lookup?shop=shop-%d", rng.Int64N(shops)), nil)
+}
+
 // bed is an appliance that has caught up on the log.
 type bed struct {
 	*process
@@ -179,13 +183,19 @@ func (b *bed) costs(ctx context.Context) error {
 	return nil
 }
 
-// freshness measures it at half of the full rate, of a small view.
+// freshness measures it at half of the full rate, of a small view, and look-ups there.
 func freshness(ctx context.Context, c *config) error {
 	b, err := makeBed(ctx, c, "freshness", fewGroups)
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.beside(ctx, "freshness", []phase{{name: "few_groups"}}), b.close())
+	return errors.Join(b.beside(ctx, "freshness", []phase{
+		{name: "few_groups"},
+		{name: "lookup", clients: 1, pause: 3 * time.Millisecond, ask: lookupShop, report: func(_ *bed, _ float64, took []time.Duration) {
+			report("freshness_lookup_p50", millis(quantile(took, .5)), "ms")
+			report("freshness_lookup_p99", millis(quantile(took, .99)), "ms")
+		}},
+	}), b.close())
 }
 
 // beside runs phases one after the other while events come in.

@@ -45,6 +45,9 @@ CREATE MATERIALIZED VIEW y AS SELECT count(*) AS n, sum(amount) AS total, min(ts
 	return nil
 }
 
+// shops is how many there are.
+const shops = 1000
+
 const source = `CREATE SOURCE events (event_id BIGINT, user_id BIGINT, shop VARCHAR, country VARCHAR, amount BIGINT, price DECIMAL(12,2), status VARCHAR, ts TIMESTAMP)
 WITH (connector = 'kafka', topic = 'events', format = 'json');
 `
@@ -130,13 +133,13 @@ func event(rng *rand.Rand, i int, start time.Time) []byte {
 	b = append(b, `,"user_id":`...)
 	b = strconv.AppendInt(b, rng.Int64N(1_000_000), 10)
 	b = append(b, `,"shop":"shop-`...)
-	b = strconv.AppendInt(b, rng.Int64N(1000), 10)
+	b = strconv.AppendInt(b, rng.Int64N(shops), 10)
 	b = append(b, `","country":"`...)
 	b = append(b, [...]string{"NL", "DE", "FR", "IT", "ES", "PL", "SE", "DK"}[rng.IntN(8)]...)
 	b = append(b, `","amount":`...)
 	b = strconv.AppendInt(b, rng.Int64N(10_000), 10)
 	b = append(b, `,"price":`...)
-	b = strconv.AppendInt(b, rng.Int64N(1000), 10)
+	b = strconv.AppendInt(b, rng.Int64N(shops), 10)
 	b = append(b, '.')
 	b = strconv.AppendInt(b, 10+rng.Int64N(90), 10)
 	b = append(b, `,"status":"`...)

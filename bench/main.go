@@ -66,7 +66,7 @@ func run(c *config) error {
 	for _, b := range []benchmark{
 		{"ingest", []string{"ingest_one_view_1k_groups", "ingest_four_views", "ingest_one_view_1m_groups"}, ingest},
 		{"readers", names("readers", phases), readers},
-		{"freshness", []string{"freshness_few_groups"}, freshness},
+		{"freshness", []string{"freshness_few_groups", "freshness_lookup"}, freshness},
 		{"start", []string{"start", "disk"}, start},
 	} {
 		if !slices.ContainsFunc(b.parts, c.wants) {
