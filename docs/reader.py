@@ -3,11 +3,10 @@
 usage: reader.py CHECKPOINT...
 
 Prints what SQL would show if one node had counted what the nodes of all these
-checkpoints did. It needs pyarrow, and DuckDB for the results that are computed.
-It knows of a view only what the manifest says.
+checkpoints did. It needs pyarrow, and DuckDB to compare, merge and compute. It
+knows of a view only what the manifest says.
 """
 
-import decimal
 import hashlib
 import json
 import pathlib
@@ -16,9 +15,8 @@ import sys
 import duckdb
 import pyarrow as pa
 
-decimal.getcontext().prec = 80  # Python's 28 digits would round sums of 38
-LIMITS = {"BIGINT": 2**63, "HUGEINT": 2**127}
-TIMES = (pa.types.is_timestamp, pa.types.is_time, pa.types.is_date)  # read as numbers: Python's own have smaller ranges
+# The merge rules, in SQL. All pass over NULL, which changes nothing.
+RULES = {"add": "sum({})", "min": "min({})", "max": "max({})", "and": "bool_and({})", "or": "bool_or({})"}
 
 
 def read_manifest(root):
@@ -39,16 +37,15 @@ def read_manifest(root):
 
 
 def read_file(path, file):
-    """The schema and rows of an Arrow file. Nothing is decoded before its checksum is right."""
+    """An Arrow file as a table. Nothing is decoded before its checksum is right."""
     data = path.read_bytes()
     if len(data) != file["bytes"] or hashlib.sha256(data).hexdigest() != file["sha256"]:
         raise ValueError(f"{path} is damaged")
-    table = pa.ipc.open_file(data).read_all()
-    schema = table.schema
-    for i, field in enumerate(schema):
-        if any(is_a(field.type) for is_a in TIMES):
-            table = table.set_column(i, field.name, table[i].cast(f"int{field.type.bit_width}"))
-    return schema, table.to_pylist()
+    return pa.ipc.open_file(data).read_all()
+
+
+def quoted(name):
+    return '"' + name.replace('"', '""') + '"'
 
 
 def stored(view):
@@ -56,107 +53,82 @@ def stored(view):
     return {c.get("accumulator", c["name"]): c for c in view["columns"] if c["role"] in ("key", "accumulator")}
 
 
+def exact(table, view):
+    """The table with HUGEINT as text, also where a value had too many digits for its column."""
+    beyond = {}  # (column, row): value
+    for row, stream in enumerate(table["__exact"].to_pylist() if "__exact" in table.column_names else []):
+        for name, value in pa.ipc.open_stream(stream).read_all().to_pylist()[0].items() if stream else ():
+            if (c := stored(view)[name])["sql_type"] != "HUGEINT":
+                raise ValueError(f"{name} of view {view['name']} has a {c['sql_type']} that is not read here")
+            beyond[c["name"], row] = int.from_bytes(value, "little", signed=True)
+    for name in {c["name"] for c in stored(view).values() if c["sql_type"] == "HUGEINT"}:
+        values = (beyond.get((name, row), v) for row, v in enumerate(table[name].to_pylist()))
+        table = table.set_column(table.column_names.index(name), name, pa.array([None if v is None else str(v) for v in values], "string"))
+    return table
+
+
+def take(table, numbers):
+    return table.take(pa.array(numbers, "int64"))
+
+
+def by_key(view, table):
+    """For each group the numbers of its rows in the table, in order, and an error of merging in any of them."""
+    rows = table.append_column("row number", pa.array(range(len(table)), "int64"))
+    keys = ", ".join(quoted(c["name"]) for c in view["columns"] if c["role"] == "key")
+    return duckdb.sql(f"""SELECT list("row number" ORDER BY "row number"), any_value(__error) FILTER (__error_at = 'merge')
+                          FROM rows GROUP BY {keys or '()'} HAVING count(*) > 0""").fetchall()
+
+
 def read_view(root, view):
-    """The schema of a view and its groups by key: the base, and what each delta changed."""
-    groups, schema, columns = {}, None, stored(view)
-    keys = [c["name"] for c in columns.values() if c["role"] == "key"]
-    for file in view.get("parts") or [view["file"]]:
-        types, rows = read_file(root / file["name"], file)
-        schema = schema or types
-        for row in rows:
-            exact = pa.ipc.open_stream(row["__exact"]).read_all().to_pylist()[0] if row.get("__exact") else {}
-            for name, value in exact.items():  # what did not fit its column
-                if columns[name]["sql_type"] != "HUGEINT":
-                    raise ValueError(f"{root}: {name} of view {view['name']} has a {columns[name]['sql_type']} that is not read here")
-                row[columns[name]["name"]] = decimal.Decimal(int.from_bytes(value, "little", signed=True))
-            key = repr([row[k] for k in keys])  # equal keys have one spelling
-            groups.pop(key, None)
-            if not row.get("__deleted"):
-                groups[key] = row
-    if len(groups) != view["groups"]:
-        raise ValueError(f"{root}: view {view['name']} has {len(groups)} groups, not {view['groups']}")
-    return schema, groups
+    """The groups of a view, as a table. Of base and deltas the last row of a key counts."""
+    files = view.get("parts") or [view["file"]]
+    table = pa.concat_tables([exact(read_file(root / f["name"], f), view) for f in files], promote_options="default")
+    if "parts" in view:
+        gone = table["__deleted"].to_pylist()
+        table = take(table, (numbers[-1] for numbers, _ in by_key(view, table) if not gone[numbers[-1]])).drop_columns("__deleted")
+    if len(table) != view["groups"]:
+        raise ValueError(f"{root}: view {view['name']} has {len(table)} groups, not {view['groups']}")
+    return table
 
 
-def order(v):
-    """A sort key in DuckDB's order: NaN is above all numbers, a NULL within a value above all."""
-    if v is None or v != v:
-        return (1, v is None)
-    if isinstance(v, dict) and list(v) == ["months", "days", "micros"]:
-        return (0, (v["months"] * 30 + v["days"]) * 86_400_000_000 + v["micros"])
-    if isinstance(v, (dict, list, tuple)):
-        return (0, [order(e) for e in (v.values() if isinstance(v, dict) else v)])
-    return (0, v)
-
-
-def add(a, b, sql_type):
-    total, limit = a + b, LIMITS.get(sql_type)
-    fits = -limit <= total < limit if limit else not isinstance(total, decimal.Decimal) or len(total.as_tuple().digits) <= 38
-    if not fits:
-        raise OverflowError(f"overflow of {sql_type}")
-    return total
-
-
-RULES = {
-    "add": add,
-    "min": lambda a, b, _: b if order(b) < order(a) else a,
-    "max": lambda a, b, _: b if order(b) > order(a) else a,
-    "and": lambda a, b, _: a and b,
-    "or": lambda a, b, _: a or b,
-}
-
-
-def merge_into(row, other, columns):
-    """Merges the accumulators of two groups of one key, each by its rule; NULL changes nothing."""
-    try:
-        if "merge" in (failed := {r["__error_at"]: r["__error"] for r in (row, other)}):
-            raise OverflowError(failed["merge"])
-        for c in columns:
-            a, b = row[c["name"]], other[c["name"]]
-            if c["role"] == "accumulator" and b is not None:
-                row[c["name"]] = b if a is None else RULES[c["merge"]](a, b, c["sql_type"])
-    except OverflowError as e:
-        row.update(__error=str(e), __error_at="merge")
-
-
-def state(view, schema, rows):
-    """The SELECT that makes __state of a table `rows`, and that table."""
-    arrays, sql = [], []
-    for i, (name, c) in enumerate(stored(view).items()):
-        values, t, x = [r[c["name"]] for r in rows], schema.field(c["name"]).type, f"c{i}"
-        if c["sql_type"] == "HUGEINT":  # of 39 digits, perhaps
-            arrays.append(pa.array([None if v is None else str(v) for v in values], "string"))
-        elif any(is_a(t) for is_a in TIMES):
-            arrays.append(pa.array(values, f"int{t.bit_width}").cast(t))
-        else:
-            arrays.append(pa.array(values, t))
+def show(view, rows):
+    """What SQL shows of the groups that these rows make when rows with equal keys are merged."""
+    columns, keys = [], []
+    for name, c in stored(view).items():
+        x, merge = quoted(c["name"]), "{}"
         if c["sql_type"] == "INTERVAL":
             x = f"to_months({x}.months) + to_days({x}.days) + to_microseconds({x}.micros)"
-        sql.append(f"CAST({x} AS {c['sql_type']}) AS " + '"' + name.replace('"', '""') + '"')
-    return f"SELECT {', '.join(sql)} FROM rows", pa.table(arrays, [f"c{i}" for i in range(len(arrays))])
-
-
-def results(view, schema, rows):
-    """What SQL shows of groups, as a table, and the groups whose results fail."""
+        if c["role"] == "key":
+            keys.append(f"CAST({x} AS {c['sql_type']})")
+        elif (merge := RULES.get(c["merge"])) is None:
+            raise ValueError(f"view {view['name']}: merge rule {c['merge']} of {c['name']} is not known here")
+        merged = merge.format(f"CAST({x} AS {c['sql_type']})")
+        if c["sql_type"].startswith("DECIMAL"):  # of a sum with too many digits only text is refused
+            merged = f"CAST({merged} AS VARCHAR)"
+        columns.append(f"CAST({merged} AS {c['sql_type']}) AS {quoted(name)}")
     db = duckdb.connect(config={"threads": 1})
     db.execute("SET TimeZone = 'UTC'")
+    db.register("merged rows", rows)
+    db.execute(f'CREATE TEMP TABLE __state AS SELECT {", ".join(columns)} FROM "merged rows" GROUP BY {", ".join(keys) or "()"} HAVING count(*) > 0')
+    return db.sql(view["plan"]["final"]).to_arrow_table()
 
-    def run(some):
-        sql, table = state(view, schema, some)
-        db.register("rows", table)
-        db.execute(f"CREATE OR REPLACE TEMP TABLE __state AS {sql}")
-        return db.sql(view["plan"]["final"]).to_arrow_table()
 
+def results(view, table):
+    """What SQL shows, and the groups that are in error or whose sums or results fail."""
+    groups = by_key(view, table)
+    errors = [(numbers, error) for numbers, error in groups if error]
+    good = [numbers for numbers, error in groups if not error]
     try:
-        return run(rows), []
+        shown = show(view, take(table, (n for numbers in good for n in numbers)))
     except duckdb.Error:  # of one group, perhaps: ask for each
-        shown, failed = [run([])], []
-        for row in rows:
+        tables = [show(view, table.slice(0, 0))]
+        for numbers in good:
             try:
-                shown.append(run([row]))
+                tables.append(show(view, take(table, numbers)))
             except duckdb.Error as e:
-                failed.append(row | {"__error": str(e), "__error_at": "result"})
-        return pa.concat_tables(shown), failed
+                errors.append((numbers, str(e)))
+        shown = pa.concat_tables(tables)
+    return shown, [take(table, numbers[:1]).to_pylist()[0] | {"__error": error} for numbers, error in errors]
 
 
 def merge(roots):
@@ -164,7 +136,7 @@ def merge(roots):
     roots = [pathlib.Path(r) for r in roots]
     manifests = [read_manifest(r) for r in roots]
     for view in manifests[0]["views"]:
-        groups, schema, counted = {}, None, {}
+        tables, counted = [], {}
         for root, manifest in zip(roots, manifests):
             mine = next((v for v in manifest["views"] if v["name"] == view["name"]), None)
             if mine is None or mine["fingerprint"] != view["fingerprint"]:
@@ -172,16 +144,8 @@ def merge(roots):
             for p in mine["positions"]:
                 if (other := counted.setdefault((p["topic_id"], p["topic"], p["partition"]), root)) is not root:
                     raise ValueError(f"{root} and {other} have both counted partition {p['partition']} of topic {p['topic']}")
-            types, rows = read_view(root, mine)
-            schema = schema or types
-            for key, row in rows.items():
-                if key in groups:
-                    merge_into(groups[key], row, view["columns"])
-                else:
-                    groups[key] = row
-        broken = [r for r in groups.values() if r["__error_at"] == "merge"]
-        table, failed = results(view, schema, [r for r in groups.values() if r["__error_at"] != "merge"])
-        yield view, table, broken + failed
+            tables.append(read_view(root, mine))
+        yield view, *results(view, pa.concat_tables(tables, promote_options="default"))
 
 
 def main(args):

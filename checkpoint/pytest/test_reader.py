@@ -10,6 +10,7 @@ they counted.
 
 import collections
 import decimal
+import hashlib
 import json
 import pathlib
 import shutil
@@ -36,12 +37,12 @@ def check_emitted(emitted):
     root = emitted / expected["checkpoint"]
     views = [v for v in reader.read_manifest(root)["views"] if "parts" in v]
     for view in views:
-        schema, groups = reader.read_view(root, view)
-        _, table = reader.state(view, schema, list(groups.values()))
-        got = zip(*([canon(s) for s in column] for column in table.columns))
-        want = zip(*(expected["views"][view["name"]]["values"][c["name"]] for c in reader.stored(view).values()))
+        table = reader.read_view(root, view)
+        columns = [c["name"] for c in reader.stored(view).values()]
+        got = zip(*([canon(s) for s in table[name]] for name in columns))
+        want = zip(*(expected["views"][view["name"]]["values"][name] for name in columns))
         assert sorted(got, key=json.dumps) == sorted(want, key=json.dumps), view["name"]
-        print(f"ok: {view['name']}: {len(groups)} groups of {len(view['parts'])} parts")
+        print(f"ok: {view['name']}: {len(table)} groups of {len(view['parts'])} parts")
     assert views, "no view is a base and a delta"
 
 
@@ -111,6 +112,41 @@ def check_sql(node):
     print(f"ok: {node.name}: {len(want)} rows in SQL, {', '.join(got)}")
 
 
+def check_rules():
+    """Sums at the ends of their types, for two groups of which one fails, and rules that are not known."""
+    wide = decimal.Context(prec=50)
+    for sql_type, a, b, arrow in [
+        ("BIGINT", 2**63 - 2, 1, pa.int64()),
+        ("HUGEINT", 2**126, 2**126 - 1, pa.string()),
+        ("DECIMAL(38,2)", decimal.Decimal("6e35"), wide.subtract(decimal.Decimal("4e35"), decimal.Decimal("0.01")), pa.decimal128(38, 2)),
+    ]:
+        one = 1 if sql_type != "DECIMAL(38,2)" else decimal.Decimal("0.01")
+        view = {
+            "name": "v",
+            "columns": [
+                {"name": "k", "role": "key", "sql_type": "VARCHAR"},
+                {"name": 's"', "accumulator": "__sum", "role": "accumulator", "sql_type": sql_type, "merge": "add"},
+            ],
+            "plan": {"final": "SELECT k, __sum FROM __state"},
+        }
+
+        def rows(*values):
+            values = [v if arrow != pa.string() else str(v) for v in values]
+            return pa.table({"k": ["fits", "fails"], 's"': pa.array(values, arrow), "__error": pa.nulls(2, pa.string()), "__error_at": pa.nulls(2, pa.string())})
+
+        table, errors = reader.results(view, pa.concat_tables([rows(a, a), rows(b, wide.add(b, one) if isinstance(b, decimal.Decimal) else b + one)]))
+        assert [str(v) for row in table.to_pylist() for v in row.values()] == ["fits", str(wide.add(a, b) if isinstance(a, decimal.Decimal) else a + b)], (sql_type, table)
+        assert [e["k"] for e in errors] == ["fails"], (sql_type, errors)
+        view["columns"][1]["merge"] = "union"
+        try:
+            reader.results(view, rows(a, a))
+        except ValueError as e:
+            assert "merge rule union" in str(e), e
+        else:
+            raise AssertionError("a rule that nobody knows was applied")
+    print("ok: sums at the ends of their types")
+
+
 def refused(what, *roots):
     try:
         list(reader.merge(roots))
@@ -131,6 +167,12 @@ def check_refusals(nodes):
             data[len(data) // 2] ^= 1
             (bad / name).write_bytes(data)
             refused("is damaged", bad)
+        newer = pathlib.Path(d) / "newer"
+        shutil.copytree(one, newer)
+        text = (newer / "manifest.json").read_bytes()
+        body, member, _ = text.replace(b'"format_version": 2', b'"format_version": 3').rpartition(b',\n  "checksum": ')
+        (newer / "manifest.json").write_bytes(body + member + f'"sha256:{hashlib.sha256(body).hexdigest()}"\n}}\n'.encode())
+        refused("version 3 is not known here", newer)
 
 
 def check_command_line(nodes):
@@ -152,4 +194,5 @@ if __name__ == "__main__":
     check_sql(nodes / "node0")
     check_sql(nodes / "node1")
     check_refusals(nodes)
+    check_rules()
     check_command_line(nodes)
