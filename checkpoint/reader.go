@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"weir/internal/recordbatch"
 	"weir/state"
 	"weir/state/sqltype"
 )
@@ -204,6 +205,5 @@ func (t *Table) Scan(ctx context.Context, r state.ScanRequest) (array.RecordRead
 		return nil, err
 	}
 	s := &scan{ctx: ctx, table: t, in: in, request: r, columns: columns, schema: arrow.NewSchema(fields, nil)}
-	s.refs.Store(1)
-	return s, nil
+	return recordbatch.NewReader(s.schema, s.next, in.close), nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -16,60 +15,32 @@ import (
 	"weir/state/sqltype"
 )
 
-// scan is the reader that Table.Scan gives.
+// scan makes the batches of the reader that Table.Scan gives.
 type scan struct {
-	refs    atomic.Int64
 	ctx     context.Context // of the Scan, which ends the reader
 	table   *Table
 	in      rawReader
 	request state.ScanRequest
 	columns []int
 	schema  *arrow.Schema
-	rec     arrow.RecordBatch
-	err     error
 }
 
-var _ array.RecordReader = (*scan)(nil)
-
-func (s *scan) Schema() *arrow.Schema          { return s.schema }
-func (s *scan) RecordBatch() arrow.RecordBatch { return s.rec }
-func (s *scan) Record() arrow.RecordBatch      { return s.rec }
-func (s *scan) Err() error                     { return s.err }
-func (s *scan) Retain()                        { s.refs.Add(1) }
-
-func (s *scan) Release() {
-	if s.refs.Add(-1) == 0 {
-		s.drop()
-		s.in.close()
-	}
-}
-
-func (s *scan) drop() {
-	if s.rec != nil {
-		s.rec.Release()
-		s.rec = nil
-	}
-}
-
-func (s *scan) Next() bool {
-	s.drop()
-	for s.err == nil {
-		if s.err = s.ctx.Err(); s.err != nil {
-			return false
+func (s *scan) next() (arrow.RecordBatch, error) {
+	for {
+		if err := s.ctx.Err(); err != nil {
+			return nil, err
 		}
 		if !s.in.Next() {
-			s.err = s.in.Err()
-			return false
+			return nil, s.in.Err()
 		}
-		if s.rec, s.err = s.convert(s.in.RecordBatch()); s.err != nil {
-			s.err = damaged(s.table.parts[0].path, "%v", s.err)
-			return false
+		rec, err := s.convert(s.in.RecordBatch())
+		if err != nil {
+			return nil, damaged(s.table.parts[0].path, "%v", err)
 		}
-		if s.rec != nil {
-			return true
+		if rec != nil {
+			return rec, nil
 		}
 	}
-	return false
 }
 
 // convert makes an inside batch of a file's batch, or nil when no row of it is

@@ -3,12 +3,12 @@ package checkpoint
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"weir/internal/recordbatch"
 	"weir/state"
 )
 
@@ -54,9 +54,21 @@ func (t *Table) Rows(ctx context.Context, columns []string, mem memory.Allocator
 		fields[i] = in.Schema().Field(c)
 	}
 	meta := in.Schema().Metadata()
-	r := &tableRows{ctx: ctx, in: in, at: at, schema: arrow.NewSchema(fields, &meta)}
-	r.refs.Store(1)
-	return r, nil
+	schema := arrow.NewSchema(fields, &meta)
+	return recordbatch.NewReader(schema, func() (arrow.RecordBatch, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if !in.Next() {
+			return nil, in.Err()
+		}
+		file := in.RecordBatch()
+		cols := make([]arrow.Array, len(at))
+		for i, c := range at {
+			cols[i] = file.Column(c)
+		}
+		return array.NewRecordBatch(schema, cols, file.NumRows()), nil
+	}, in.close), nil
 }
 
 // raw reads the batches that hold slots from up to but not including to. The
@@ -80,56 +92,4 @@ func (t *Table) raw(mem memory.Allocator, from, to int) (rawReader, error) {
 		return nil, damaged(file.path, "%v", err)
 	}
 	return in, nil
-}
-
-// tableRows is the reader that Rows gives.
-type tableRows struct {
-	refs   atomic.Int64
-	ctx    context.Context // of the call, which ends the reader
-	in     rawReader
-	at     []int
-	schema *arrow.Schema
-	rec    arrow.RecordBatch
-	err    error
-}
-
-func (r *tableRows) Schema() *arrow.Schema          { return r.schema }
-func (r *tableRows) RecordBatch() arrow.RecordBatch { return r.rec }
-func (r *tableRows) Record() arrow.RecordBatch      { return r.rec }
-func (r *tableRows) Err() error                     { return r.err }
-func (r *tableRows) Retain()                        { r.refs.Add(1) }
-
-func (r *tableRows) Release() {
-	if r.refs.Add(-1) == 0 {
-		r.drop()
-		r.in.close()
-	}
-}
-
-func (r *tableRows) drop() {
-	if r.rec != nil {
-		r.rec.Release()
-		r.rec = nil
-	}
-}
-
-func (r *tableRows) Next() bool {
-	r.drop()
-	if r.err == nil {
-		r.err = r.ctx.Err()
-	}
-	if r.err != nil {
-		return false
-	}
-	if !r.in.Next() {
-		r.err = r.in.Err()
-		return false
-	}
-	file := r.in.RecordBatch()
-	cols := make([]arrow.Array, len(r.at))
-	for i, c := range r.at {
-		cols[i] = file.Column(c)
-	}
-	r.rec = array.NewRecordBatch(r.schema, cols, file.NumRows())
-	return true
 }
