@@ -41,7 +41,8 @@ type config struct {
 	token   string
 	// hook is called at the named points of the store; tests end the process there.
 	hook func(point string)
-	// published is called when the exports of a checkpoint have ended; tests wait for it.
+	// published is called when the exports of a checkpoint have ended, and with 0 when
+	// it is known what was exported before the start; tests wait for it.
 	published func(checkpoint uint64)
 	// interval is the time between commits; 0 is the store's own. Tests shorten it.
 	interval time.Duration

@@ -35,7 +35,7 @@ type publisher struct {
 	store  *state.Store
 	keeper *keeper
 	log    *slog.Logger
-	tell   func(checkpoint uint64) // after the exports of a checkpoint; nil for nobody
+	tell   func(checkpoint uint64) // after the exports of a checkpoint, and with 0 when it has looked what there is; nil for nobody
 	off    bool                    // nothing is exported: what is shown is not to change
 	lock   io.Closer               // of dir; nil before the first export
 
@@ -75,14 +75,22 @@ func exportOf(sql string) *ddl.Export {
 
 // of finds the entry of a view; mu must be held.
 func (p *publisher) of(v *state.View) *published {
-	e := p.views[v.ID]
-	if e == nil || e.sql != v.SQL {
-		e = &published{sql: v.SQL, spec: exportOf(v.SQL), view: v.Plan.Name}
-		if s := e.spec; s != nil {
-			e.status = queryable.ViewExport{Format: s.Format, Target: p.path(s.To), Every: s.Every.Seconds(), Keep: s.Keep}
-		}
-		p.views[v.ID] = e
+	old := p.views[v.ID]
+	if old != nil && old.sql == v.SQL {
+		return old
 	}
+	e := &published{sql: v.SQL, spec: exportOf(v.SQL), view: v.Plan.Name}
+	if old != nil { // its options have changed
+		e.done, e.failed = old.done, old.failed
+	}
+	if s := e.spec; s != nil {
+		target := p.path(s.To)
+		if old != nil && old.status.Format == s.Format && old.status.Target == target {
+			e.status, e.began = old.status, old.began
+		}
+		e.status.Format, e.status.Target, e.status.Every, e.status.Keep = s.Format, target, s.Every.Seconds(), s.Keep
+	}
+	p.views[v.ID] = e
 	return e
 }
 
@@ -101,6 +109,9 @@ func (p *publisher) status(v *state.View) *queryable.ViewExport {
 // run exports what is due after each checkpoint.
 func (p *publisher) run(ctx context.Context) error {
 	p.look()
+	if p.tell != nil {
+		p.tell(0)
+	}
 	for {
 		select {
 		case <-ctx.Done():

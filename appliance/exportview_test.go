@@ -36,11 +36,18 @@ func publishingBed(t *testing.T) *publishing {
 func (b *publishing) exported() uint64 {
 	b.t.Helper()
 	n := b.checkpoint()
+	b.wait(n)
+	return n
+}
+
+// wait waits for the exports of a checkpoint; 0 is what was found at the start.
+func (b *publishing) wait(n uint64) {
+	b.t.Helper()
 	for {
 		select {
 		case id := <-b.done:
 			if id == n {
-				return n
+				return
 			}
 		case <-b.t.Context().Done():
 			b.t.Fatal("the exports do not end")
@@ -275,18 +282,14 @@ CREATE MATERIALIZED VIEW v WITH (export = 'iceberg', export_to = 'a/v') AS SELEC
 			t.Errorf("export_to = '%s': %v", to, err)
 		}
 	}
-	for columns, want := range map[string]string{
-		"max(kafka_timestamp::TIMESTAMP_NS) AS last": "TIMESTAMP_NS",
-		"count(*) AS n": "",
-	} {
-		_, err := b.run.client.Query(t.Context(), "CREATE MATERIALIZED VIEW typed WITH (export = 'iceberg') AS SELECT k, "+columns+" FROM t GROUP BY k")
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), "the view cannot be exported") || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v", columns, err)
-		}
+	_, err := b.run.client.Query(t.Context(), "CREATE MATERIALIZED VIEW typed WITH (export = 'iceberg') AS SELECT k, max(kafka_timestamp::TIMESTAMP_NS) AS last FROM t GROUP BY k")
+	if err == nil || !strings.Contains(err.Error(), "the view cannot be exported: column last: ") || !strings.Contains(err.Error(), "TIMESTAMP_NS") {
+		t.Errorf("a type that Iceberg has not: %v", err)
 	}
+	b.query("CREATE MATERIALIZED VIEW typed WITH (export = 'iceberg') AS SELECT k, count(*) AS n FROM t GROUP BY k")
 	b.exported()
 	b.query("DROP MATERIALIZED VIEW typed")
-	_, err := b.run.client.Query(t.Context(), "CREATE MATERIALIZED VIEW typed WITH (export = 'iceberg') AS SELECT k, max(k) AS n FROM t GROUP BY k")
+	_, err = b.run.client.Query(t.Context(), "CREATE MATERIALIZED VIEW typed WITH (export = 'iceberg') AS SELECT k, max(k) AS n FROM t GROUP BY k")
 	if err == nil || !strings.Contains(err.Error(), "column n is long in the table and string in the view") {
 		t.Errorf("another type: %v", err)
 	}
@@ -317,6 +320,76 @@ CREATE MATERIALIZED VIEW v WITH (export = 'iceberg', export_to = 'a/v') AS SELEC
 	if names, err := os.ReadDir(outside); err != nil || len(names) > 0 {
 		t.Errorf("outside there is %v, %v", names, err)
 	}
+}
+
+// TestOptionsOfAViewChange changes where a view goes, in a file and by OR REPLACE,
+// and wants its groups to stay. Another SELECT is refused.
+func TestOptionsOfAViewChange(t *testing.T) {
+	b := publishingBed(t)
+	const source = "CREATE SOURCE t (k VARCHAR) WITH (connector = 'kafka', topic = 't', format = 'json');\n"
+	view := func(with string) string {
+		return "CREATE MATERIALIZED VIEW v " + with + " AS SELECT k, count(*) AS n FROM t GROUP BY k"
+	}
+	b.must(source + view(""))
+	b.send(&devbroker.Record{Topic: "t", Value: []byte(`{"k":"a"}`)})
+	b.caughtUp()
+	b.exported()
+	if e := b.status("v"); e != nil {
+		t.Errorf("without options: %+v", e)
+	}
+	b.stop()
+	parquet := view("WITH (export = 'parquet', export_to = 'one')")
+	b.must(source + parquet)
+	n := b.exported()
+	if e := b.status("v"); e == nil || e.Checkpoint != n || !strings.HasSuffix(e.Target, "/one") {
+		t.Errorf("from a file: %+v", e)
+	}
+	replace := func(sql string) string { return strings.Replace(sql, "CREATE", "CREATE OR REPLACE", 1) }
+	for _, step := range []struct{ with, says string }{
+		{"WITH (export = 'parquet', export_to = 'one')", "is there already, as it stands here"},
+		{"WITH (export = 'parquet', export_to = 'one', export_keep = '1')", "changed the options of"},
+		{"with (EXPORT = 'iceberg')", "changed the options of"},
+		{"", "changed the options of"},
+		{"WITH (export = 'iceberg')", "changed the options of"},
+	} {
+		if got := b.rows(replace(view(step.with))); !strings.Contains(got, step.says) {
+			t.Errorf("%s: %s", step.with, got)
+		}
+		e := b.status("v")
+		switch {
+		case step.with == "" && e != nil, step.with != "" && e == nil:
+			t.Errorf("%s: %+v", step.with, e)
+		case strings.Contains(step.with, "one") && e.Checkpoint != n:
+			t.Errorf("%s: what was exported is forgotten: %+v", step.with, e)
+		}
+	}
+	n = b.exported()
+	if e := b.status("v"); e.Checkpoint != n || e.Format != "iceberg" || e.Rows != 1 {
+		t.Errorf("by OR REPLACE: %+v", e)
+	}
+	for sql, want := range map[string]string{
+		view(""): "there is a materialized view v already",
+		replace("CREATE MATERIALIZED VIEW v AS SELECT k, count(k) AS n FROM t GROUP BY k"): "it would throw the state away",
+		replace(view("WITH (export = 'iceberg', export_to = 'one')")):                      "and no table that Weir wrote",
+	} {
+		if _, err := b.run.client.Query(t.Context(), sql); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+	b.query(replace("CREATE MATERIALIZED VIEW fresh AS SELECT k FROM t GROUP BY k")) // there was none
+	b.stop()
+	if err := b.start(script{"test.sql", source + "CREATE MATERIALIZED VIEW v AS SELECT k, count(k) AS n FROM t GROUP BY k"}); err == nil || !strings.Contains(err.Error(), "exists with another definition") {
+		t.Errorf("another SELECT in a file: %v", err)
+	}
+	b.must("")
+	b.wait(0)
+	if e := b.status("v"); e == nil || e.Format != "iceberg" || e.Checkpoint != n {
+		t.Errorf("after a start without the file: %+v", e)
+	}
+	if got := b.rows("SELECT k, n FROM v"); got != "\"a\" | 1\n" {
+		t.Errorf("the view has %s", got)
+	}
+	b.verified("v")
 }
 
 // TestExportDir wants the directory of exports to be apart from what is the

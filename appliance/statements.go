@@ -156,6 +156,11 @@ func planCatalog(cat *state.Catalog) plan.Catalog {
 }
 
 func (a *Appliance) createView(ctx context.Context, s *ddl.CreateMaterializedView, again bool) (string, error) {
+	if old, ok := a.store.Catalog().View(s.Name.Text); ok && (again || s.OrReplace) && !s.IfNotExists {
+		if msg, done, err := a.replaceExport(s, old); done || err != nil {
+			return msg, err
+		}
+	}
 	msg, done, err := a.existing(ddl.MaterializedView, s.Name, s.Span, s.IfNotExists, false, again)
 	if done || err != nil {
 		return msg, err
@@ -195,6 +200,34 @@ func (a *Appliance) createView(ctx context.Context, s *ddl.CreateMaterializedVie
 		return err
 	})
 	return "created materialized view " + s.Name.Text, err
+}
+
+// replaceExport changes the options of a view that is there already with the same
+// SELECT, and keeps its state. done is false when the statement is of another view.
+func (a *Appliance) replaceExport(s *ddl.CreateMaterializedView, old *state.View) (msg string, done bool, err error) {
+	stmt, err := ddl.ParseOne(old.SQL)
+	was, ok := stmt.(*ddl.CreateMaterializedView)
+	if err != nil || !ok {
+		return "", false, fmt.Errorf("the stored statement of view %s does not read: %w", old.Plan.Name, err)
+	}
+	view, export := ddl.SameView(s, was)
+	switch {
+	case !view && s.OrReplace:
+		return "", false, conflict(s.Span, s.Name, fmt.Sprintf("OR REPLACE changes the options of a materialized view only, and %s has another SELECT: it would throw the state away", old.Plan.Name), "use DROP MATERIALIZED VIEW, then CREATE MATERIALIZED VIEW")
+	case !view:
+		return "", false, nil
+	case export:
+		return fmt.Sprintf("materialized view %s is there already, as it stands here", old.Plan.Name), true, nil
+	}
+	named := *s
+	named.Name.Text = old.Plan.Name // which may have other cases
+	if err := a.publisher.check(&named); err != nil {
+		return "", false, err
+	}
+	if err := a.publisher.fits(&named, old.Plan.ResultColumns()); err != nil {
+		return "", false, err
+	}
+	return "changed the options of materialized view " + old.Plan.Name, true, a.store.SetViewSQL(old.ID, s.Text())
 }
 
 // rehearse binds all statements of a view.

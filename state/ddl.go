@@ -123,6 +123,23 @@ func (s *Store) CreateView(sql string, p plan.View, own bool, initial arrow.Reco
 	return v.ID, nil
 }
 
+// SetViewSQL puts another statement in the place of the one that a view was created
+// by, for the same plan.
+func (s *Store) SetViewSQL(id ViewID, sql string) error {
+	_, err := s.commit(&change{point: PointCatalog, apply: func(next *Catalog) error {
+		i := slices.IndexFunc(next.Views, func(v View) bool { return v.ID == id })
+		if i < 0 {
+			return fmt.Errorf("view %d: %w", id, ErrNotFound)
+		}
+		next.Views[i].SQL = sql
+		return nil
+	}})
+	if err != nil {
+		return fmt.Errorf("change view: %w", err)
+	}
+	return nil
+}
+
 // CreateQuery adds a stored SELECT.
 func (s *Store) CreateQuery(q Query) error { return s.createQuery(q, false) }
 

@@ -38,7 +38,16 @@ func TestCatalog(t *testing.T) {
 	if !ok || !reflect.DeepEqual(inUse.Views, []string{"by_city", "total"}) {
 		t.Error("a source in use was dropped", inUse)
 	}
+	old := s.Catalog()
+	total, _ := old.View("total")
+	do(t, s.SetViewSQL(total.ID, "CREATE MATERIALIZED VIEW total WITH (...) AS ..."))
+	if err := s.SetViewSQL(total.ID+1000, ""); !errors.Is(err, ErrNotFound) {
+		t.Error(err)
+	}
 	before := s.Catalog()
+	if v, _ := before.View("total"); v.SQL != "CREATE MATERIALIZED VIEW total WITH (...) AS ..." || total.SQL == v.SQL {
+		t.Errorf("%q, and who has the catalogue of before sees %q", v.SQL, total.SQL)
+	}
 	do(t, s.Close())
 	s = mustOpen(t, fsys, Options{})
 	if d := cmp.Diff(before, s.Catalog()); d != "" {

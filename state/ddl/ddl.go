@@ -42,10 +42,12 @@ type CreateSource struct {
 	Options     Options
 }
 
-// CreateMaterializedView is CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (options)] AS SELECT.
+// CreateMaterializedView is CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name
+// [WITH (options)] AS SELECT.
 type CreateMaterializedView struct {
 	Span
 	Name        Name
+	OrReplace   bool // of the options; another SELECT would throw the state away
 	IfNotExists bool
 	Export      *Export // nil when it is not exported
 	Select      Span

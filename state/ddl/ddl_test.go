@@ -49,7 +49,7 @@ func print(s Statement) string {
 		}
 		b.WriteString("\n")
 	case *CreateMaterializedView:
-		fmt.Fprintf(&b, "materialized %q if-not-exists=%v\n", s.Name.Text, s.IfNotExists)
+		fmt.Fprintf(&b, "materialized %q replace=%v if-not-exists=%v\n", s.Name.Text, s.OrReplace, s.IfNotExists)
 		if e := s.Export; e != nil {
 			fmt.Fprintf(&b, "  export %s to %q every %s, keep %d: <%s>\n", e.Format, e.To, e.Every, e.Keep, e.With.Text())
 		}

@@ -9,6 +9,18 @@ import (
 // space, comments, a semicolon at the end and the case of unquoted words.
 func SameStatement(a, b string) bool { return Difference(a, b) == "" }
 
+// SameView says whether two statements make the same materialized view, and whether
+// they also export it alike.
+func SameView(a, b *CreateMaterializedView) (view, export bool) {
+	with := func(v *CreateMaterializedView) string {
+		if v.Export == nil {
+			return ""
+		}
+		return v.Export.With.Text()
+	}
+	return strings.EqualFold(a.Name.Text, b.Name.Text) && SameStatement(a.Select.Text(), b.Select.Text()), SameStatement(with(a), with(b))
+}
+
 // Difference tells the first place where two statements differ, as
 // `line 3, column 5: "sum" was "avg"`, where line and column are those of now;
 // "" when they are the same statement.

@@ -17,11 +17,7 @@ func (p *parser) create(start int) (Statement, error) {
 	case p.tok.is("SOURCE"):
 		return p.createSource(start, replace)
 	case p.ahead("MATERIALIZED", "VIEW"):
-		if replace {
-			return nil, p.errorAt(start, "CREATE OR REPLACE MATERIALIZED VIEW is not supported: it would throw the state away",
-				"use DROP MATERIALIZED VIEW, then CREATE MATERIALIZED VIEW")
-		}
-		return p.createMaterialized(start)
+		return p.createMaterialized(start, replace)
 	case p.tok.is("VIEW"):
 		return p.createView(start, replace)
 	case p.ahead("TEMP"), p.ahead("TEMPORARY"), p.ahead("RECURSIVE"):
@@ -39,10 +35,13 @@ func (p *parser) create(start int) (Statement, error) {
 
 func (p *parser) ifNotExists() (bool, error) { return p.accept("IF", "NOT", "EXISTS") }
 
-func (p *parser) createMaterialized(start int) (Statement, error) {
+func (p *parser) createMaterialized(start int, replace bool) (Statement, error) {
 	v, err := p.materialized(start)
 	if err != nil {
 		return nil, err
+	}
+	if v.OrReplace = replace; replace && v.IfNotExists {
+		return nil, p.errorAt(start, "OR REPLACE and IF NOT EXISTS exclude each other", "keep one of them")
 	}
 	return v, nil
 }
