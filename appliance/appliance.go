@@ -82,7 +82,6 @@ type Appliance struct {
 	ddl       sync.Mutex // one statement changes the catalogue at a time
 	open      atomic.Bool
 	caughtUp  atomic.Bool
-	committed atomic.Int64 // ms, when the newest epoch was seen
 	freshness freshness
 	leased    leased
 	sharing   *sharing
@@ -157,11 +156,7 @@ func openAppliance(ctx context.Context, cfg config) (_ *Appliance, err error) {
 	if a.server, err = a.newServer(); err != nil {
 		return a, err
 	}
-	a.committed.Store(time.Now().UnixMilli())
-	if cfg.shown != "" {
-		a.committed.Store(cfg.taken.UnixMilli())
-		a.keeper.shows = cfg.shown
-	}
+	a.keeper.shows = cfg.shown
 	a.open.Store(true)
 	return a, nil
 }

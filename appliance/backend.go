@@ -248,7 +248,7 @@ func (b backend) Topology() queryable.Topology {
 
 func (b backend) Status() queryable.Status {
 	epoch, committed, _ := b.Changed()
-	s := queryable.Status{Epoch: epoch, Committed: committed, Uptime: time.Since(b.began).Seconds(), Memory: resident(), Version: version()}
+	s := queryable.Status{Epoch: epoch, Committed: queryable.Known(committed), Uptime: time.Since(b.began).Seconds(), Memory: resident(), Version: version()}
 	s.State, _ = b.Ready()
 	cat := b.store.Catalog()
 	for i := range cat.Sources {
@@ -286,10 +286,14 @@ func (b backend) Ready() (string, bool) {
 	return "RUNNING", true
 }
 
-// Changed gives the newest epoch.
+// Changed gives the newest epoch. What weir open shows is of the time when it was taken.
 func (b backend) Changed() (uint64, time.Time, <-chan struct{}) {
 	next := b.store.Changed()
-	return b.store.Epoch(), time.UnixMilli(b.committed.Load()).UTC(), next
+	epoch, at := b.store.Committed()
+	if b.cfg.shown != "" {
+		at = b.cfg.taken.Truncate(time.Millisecond)
+	}
+	return epoch, at, next
 }
 
 // WaitPosition waits until positions are committed.

@@ -46,9 +46,6 @@ func (a *Appliance) watchFreshness(ctx context.Context) error {
 	seen := map[state.SourceID]int64{}
 	for {
 		next := a.store.Changed()
-		if a.cfg.shown == "" {
-			a.committed.Store(time.Now().UnixMilli())
-		}
 		cat := a.store.Catalog()
 		for i := range cat.Sources {
 			s, _ := a.pipeline.Status(&cat.Sources[i])

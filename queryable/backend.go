@@ -55,8 +55,8 @@ type Catalogue interface {
 
 // Clock tells of commits.
 type Clock interface {
-	// Changed gives the newest committed epoch, when it was committed, and a
-	// channel that closes at the next commit.
+	// Changed gives the newest committed epoch, when it was committed (zero when that is
+	// not known), and a channel that closes at the next commit.
 	Changed() (epoch uint64, committed time.Time, next <-chan struct{})
 	// WaitPosition returns when every position, and all before it, is committed
 	// in the view (in all views when view is ""), or with ctx's error.
@@ -321,14 +321,23 @@ type Node struct {
 	To      int    `json:"to"`
 }
 
+// Known is a time of an answer: nil, which is null, when t is zero.
+func Known(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
 // Status is the appliance at a glance.
 type Status struct {
-	Epoch     uint64    `json:"epoch"`
-	State     string    `json:"state"`
-	Committed time.Time `json:"committed"` // when the newest epoch was
-	Uptime    float64   `json:"uptime_s"`
-	Memory    int64     `json:"memory"`       // bytes resident
-	Rate      float64   `json:"rate"`         // records a second, all sources
-	Freshness float64   `json:"freshness_ms"` // from a record's timestamp to its commit, p99
-	Version   string    `json:"version"`
+	Epoch     uint64     `json:"epoch"`
+	State     string     `json:"state"`
+	Committed *time.Time `json:"committed"` // when the newest epoch was; nil when that is not known
+	Uptime    float64    `json:"uptime_s"`
+	Memory    int64      `json:"memory"`       // bytes resident
+	Rate      float64    `json:"rate"`         // records a second, all sources
+	Freshness float64    `json:"freshness_ms"` // from a record's timestamp to its commit, p99
+	Version   string     `json:"version"`
 }

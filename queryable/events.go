@@ -57,9 +57,9 @@ func (a *API) writeEvents(ctx context.Context, w io.Writer) error {
 		if first || epoch != sent {
 			first, sent = false, epoch
 			data, err := json.Marshal(struct {
-				Epoch     uint64    `json:"epoch"`
-				Committed time.Time `json:"committed"`
-			}{epoch, committed.UTC()})
+				Epoch     uint64     `json:"epoch"`
+				Committed *time.Time `json:"committed"`
+			}{epoch, Known(committed)})
 			if err != nil {
 				return err
 			}

@@ -102,7 +102,7 @@ func (f *fake) Topology() Topology {
 }
 
 func (f *fake) Status() Status {
-	return Status{Epoch: 7, State: "RUNNING", Committed: committed, Uptime: 1.5, Version: "test"}
+	return Status{Epoch: 7, State: "RUNNING", Committed: &committed, Uptime: 1.5, Version: "test"}
 }
 
 func (f *fake) Ready() (string, bool) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -13,6 +14,7 @@ import (
 // A cut is a closed epoch on its way to Pebble.
 type cut struct {
 	epoch   uint64
+	at      time.Time // when it was closed
 	change  *change
 	catalog *Catalog
 	pub     *published // what readers will see, but for the Pebble snapshot
@@ -122,7 +124,7 @@ func (s *Store) cut(ch *change) (*cut, error) {
 	}
 	c := &s.scratch
 	*c = cut{
-		epoch: s.openEpoch, change: ch, buf: c.buf[:0], ents: c.ents[:0], groups: c.groups[:0], order: c.order, spare: c.spare, index: c.index[:0],
+		epoch: s.openEpoch, at: time.Now().Truncate(time.Millisecond), change: ch, buf: c.buf[:0], ents: c.ents[:0], groups: c.groups[:0], order: c.order, spare: c.spare, index: c.index[:0],
 		recorded: map[ViewID]recorded{}, cursors: map[CursorID]cursorState{}, stats: map[ViewID]ViewStats{}, refused: s.pending,
 		quarant: map[SourceID]*refusedState{},
 	}
@@ -206,7 +208,7 @@ func (c *cut) add(v *view, limit int64) {
 // build writes the cut into one batch, in the order of the keys: that is what
 // makes Pebble fast.
 func (s *Store) build(b *pebble.Batch, c *cut) error {
-	if err := b.Set(sysKey(kindEpoch), binary.AppendUvarint(nil, c.epoch), nil); err != nil {
+	if err := b.Set(sysKey(kindEpoch), encodeEpoch(c.epoch, c.at), nil); err != nil {
 		return err
 	}
 	if c.catalog != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -13,6 +14,7 @@ import (
 // All but refs, which pubMu guards, is immutable.
 type published struct {
 	epoch    uint64
+	at       time.Time // of the commit; zero when that is not known
 	catalog  *Catalog
 	cursors  map[CursorID]cursorState
 	stats    map[ViewID]ViewStats
@@ -27,7 +29,7 @@ type published struct {
 // next is what readers will see after a cut, with a reference for the store.
 func (p *published) next(c *cut, cat *Catalog, views map[ViewID]*view, cursors map[CursorID]*cursor) *published {
 	n := &published{
-		epoch: c.epoch, catalog: cat, refs: 1, shapes: p.shapes, marks: c.marks, recorded: maps.Clone(p.recorded),
+		epoch: c.epoch, at: c.at, catalog: cat, refs: 1, shapes: p.shapes, marks: c.marks, recorded: maps.Clone(p.recorded),
 		cursors: maps.Clone(p.cursors), stats: maps.Clone(p.stats), refused: maps.Clone(p.refused),
 	}
 	maps.Copy(n.cursors, c.cursors)
@@ -130,6 +132,14 @@ func (s *Store) Catalog() *Catalog {
 func (s *Store) Epoch() uint64 {
 	p, _ := s.current()
 	return p.epoch
+}
+
+// Committed is Epoch, and when it was committed: also by a process before this one. The
+// time is zero when there was no commit yet, and of a state that was restored, or written
+// by a version that did not note it.
+func (s *Store) Committed() (epoch uint64, at time.Time) {
+	p, _ := s.current()
+	return p.epoch, p.at
 }
 
 // Changed is closed when a newer epoch becomes visible.

@@ -5,7 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -185,4 +188,54 @@ func TestPoints(t *testing.T) {
 	do(t, err)
 	expect(PointCommit)
 	do(t, s.Close())
+}
+
+// TestCommitted: when the newest epoch was committed is known after the next start, too,
+// and not of a state that does not say so.
+func TestCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewMem()
+		start := func() *Store {
+			t.Helper()
+			s, err := Open("d", Options{FS: mem})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		committed := func(s *Store, epoch uint64, at time.Time) {
+			t.Helper()
+			if e, got := s.Committed(); e != epoch || !got.Equal(at) {
+				t.Errorf("epoch %d at %v, want %d at %v", e, got, epoch, at)
+			}
+		}
+		s := start()
+		committed(s, 0, time.Time{})
+		time.Sleep(time.Hour)
+		at := time.Now().Truncate(time.Millisecond)
+		if _, err := s.CreateSource(Source{Name: "s"}); err != nil {
+			t.Fatal(err)
+		}
+		committed(s, 1, at)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		s = start()
+		committed(s, 1, at)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+
+		db, err := pebble.Open("d/db", &pebble.Options{FS: mem, FormatMajorVersion: pebble.FormatNewest})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(db.Set([]byte{0, 0, 0, 0, 2}, []byte{1}, pebble.Sync), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		s = start()
+		defer s.Close()
+		committed(s, 1, time.Time{}) // as a version wrote it that did not note the time
+	})
 }

@@ -195,11 +195,7 @@ func (s *Store) recoverKey(p *published, key, value []byte) (err error) {
 		}
 		s.version = v
 	case kindEpoch:
-		e, n := binary.Uvarint(value)
-		if n <= 0 {
-			return errors.New("damaged")
-		}
-		s.durable = e
+		s.durable, p.at, err = decodeEpoch(value)
 	case kindCatalog:
 		s.cat = new(Catalog)
 		return json.Unmarshal(value, s.cat)

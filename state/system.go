@@ -3,8 +3,10 @@ package state
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"weir/state/codec"
 )
@@ -12,7 +14,7 @@ import (
 // Keys of the store's own begin with view id 0 and a kind.
 //
 //	00000000 01                    format version
-//	00000000 02                    epoch
+//	00000000 02                    epoch, and when it was committed
 //	00000000 03                    catalogue, JSON
 //	00000000 04 cursor             positions and records counted
 //	00000000 05 view               counts of groups, bytes, errors
@@ -41,6 +43,24 @@ const (
 //	2  has the change index; without marks nothing is recorded in it, so a
 //	   directory of version 1 is one as soon as it says so
 const formatVersion = 2
+
+// encodeEpoch has the time behind the epoch, in milliseconds since 1970: programs
+// that do not know of it read the epoch and pass over the rest.
+func encodeEpoch(epoch uint64, at time.Time) []byte {
+	return binary.AppendVarint(binary.AppendUvarint(nil, epoch), at.UnixMilli())
+}
+
+// decodeEpoch gives a zero time where there is none.
+func decodeEpoch(b []byte) (epoch uint64, at time.Time, err error) {
+	epoch, n := binary.Uvarint(b)
+	if n <= 0 {
+		return 0, at, errors.New("damaged")
+	}
+	if ms, n := binary.Varint(b[n:]); n > 0 {
+		at = time.UnixMilli(ms)
+	}
+	return epoch, at, nil
+}
 
 func sysKey(kind byte, ids ...uint32) []byte {
 	k := append(make([]byte, 4, 32), kind)
