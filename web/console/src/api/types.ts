@@ -82,7 +82,7 @@ export interface Checkpoint { id: number; savepoint?: string; epoch: number; cre
 export interface Status {
   epoch: number
   state: string
-  committed: string // RFC 3339: when the newest epoch was committed
+  committed: string | null // RFC 3339: when the newest epoch was committed; null while nobody knows
   uptime_s: number
   memory: number
   rate: number
@@ -90,6 +90,6 @@ export interface Status {
   version: string
 }
 
-export interface EpochEvent { epoch: number; committed: string }
+export interface EpochEvent { epoch: number; committed: string | null }
 
 export interface Lookup { key: { [name: string]: Json }; value: { [name: string]: Json }; epoch: number }

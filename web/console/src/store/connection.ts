@@ -22,7 +22,7 @@ export const commits = new Commits()
 // dataAge is how old the newest committed data is, in milliseconds, or undefined before the first answer.
 export const dataAge = computed(() => {
   const at = Date.parse(status.value?.committed ?? '')
-  if (!(at > 0)) return undefined // nothing was committed yet
+  if (!(at > 0)) return undefined // nothing was committed yet, or nobody knows when
   return Math.max(0, (online.value ? heard.value : now.value) - commits.skew - at)
 })
 
@@ -56,7 +56,7 @@ async function poll() {
     const before = status.value
     const restarted = before !== undefined && s.uptime_s < before.uptime_s
     if (restarted) commits.forget()
-    commits.saw(s.epoch, Date.parse(s.committed))
+    commits.saw(s.epoch, Date.parse(s.committed ?? ''))
     // An answer may be overtaken by an event: epochs go back only when the server was started anew.
     const overtaken = before !== undefined && !restarted && s.epoch < before.epoch
     status.value = overtaken ? { ...s, epoch: before.epoch, committed: before.committed } : s
@@ -76,7 +76,7 @@ async function poll() {
 
 // sawEpoch takes an epoch that came by the event stream, ahead of the next poll.
 export function sawEpoch(e: EpochEvent) {
-  commits.saw(e.epoch, Date.parse(e.committed))
+  commits.saw(e.epoch, Date.parse(e.committed ?? ''))
   const s = status.value
   if (s && e.epoch > s.epoch) {
     status.value = { ...s, epoch: e.epoch, committed: e.committed }

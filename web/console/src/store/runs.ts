@@ -166,7 +166,7 @@ export function watchLive() {
       events = new EventSource('/api/v1/events')
       events.addEventListener('epoch', (e) => {
         try {
-          sawEpoch(JSON.parse((e as MessageEvent<string>).data) as { epoch: number; committed: string })
+          sawEpoch(JSON.parse((e as MessageEvent<string>).data) as { epoch: number; committed: string | null })
         } catch {
           // the poll of the status tells the same, later
         }
