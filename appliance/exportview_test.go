@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/google/go-cmp/cmp"
 
 	"weir/appliance/devbroker"
@@ -391,6 +393,146 @@ func TestOptionsOfAViewChange(t *testing.T) {
 	}
 	b.verified("v")
 }
+
+// TestExportsThatAreNotWhole exports views whose topic cannot be read: their files
+// say that they are not whole, and those of a view that is say that.
+func TestExportsThatAreNotWhole(t *testing.T) {
+	b := publishingBed(t)
+	b.topic("numbers", 1)
+	b.send(&devbroker.Record{Topic: "numbers", Value: []byte(`{"n":1}`)})
+	b.must(numbersOnlySQL)
+	b.caughtUp()
+	b.stop()
+	if err := b.broker.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.must(numbersOnlySQL + `
+CREATE MATERIALIZED VIEW young WITH (export = 'iceberg') AS SELECT n, count(*) AS c FROM numbers GROUP BY n;
+CREATE MATERIALIZED VIEW younger WITH (export = 'parquet') AS SELECT n, count(*) AS c FROM numbers GROUP BY n;`)
+	n := b.exported()
+	for _, view := range []string{"young", "younger"} {
+		if e := b.status(view); e.Checkpoint != n || e.Whole || e.Rows != 0 || e.Error != "" {
+			t.Errorf("%s: %+v", view, e)
+		}
+	}
+	if got := b.rows("SHOW VIEWS"); strings.Count(got, "not whole yet") != 2 {
+		t.Errorf("SHOW VIEWS: %s", got)
+	}
+	text, err := os.ReadFile(filepath.Join(b.dir, "exported", "young", "metadata", "v1.metadata.json"))
+	if err != nil || !strings.Contains(string(text), `"weir.whole": "false"`) {
+		t.Errorf("%v: %s", err, text)
+	}
+	whole := func(file string) string {
+		return cellsOf(t, "SELECT decode(value) FROM parquet_kv_metadata('"+file+"') WHERE decode(key) = 'weir.whole'")
+	}
+	if got := whole(filepath.Join(b.dir, "exported", "younger", "newest.parquet")); got != "\"false\"\n" {
+		t.Errorf("the file says %s", got)
+	}
+	for view, want := range map[string]string{"young": "false", "v": "true"} {
+		for _, path := range []string{fmt.Sprintf("/api/v1/checkpoints/%d/%s.parquet", n, view), "/api/v1/views/" + view + "/scan.parquet"} {
+			file, _ := b.download(path)
+			if got := whole(file); got != `"`+want+"\"\n" {
+				t.Errorf("%s says %s", path, got)
+			}
+		}
+	}
+}
+
+// TestAnExportEndsAnywhere fails every call that the exports of two views make of the
+// file system, and all after it, as a full disk does: what can be read is the export
+// of before or the new one, the state says which, and the same checkpoint is exported
+// when there is room, once.
+func TestAnExportEndsAnywhere(t *testing.T) {
+	b := publishingBed(t)
+	b.must(`CREATE SOURCE t (k VARCHAR) WITH (connector = 'kafka', topic = 't', format = 'json');
+CREATE MATERIALIZED VIEW a WITH (export = 'iceberg') AS SELECT k, count(*) AS n FROM t GROUP BY k;
+CREATE MATERIALIZED VIEW b WITH (export = 'parquet') AS SELECT k, count(*) AS n FROM t GROUP BY k;`)
+	b.send(&devbroker.Record{Topic: "t", Value: []byte(`{"k":"x"}`)})
+	b.caughtUp()
+	p := newPublisher(t.TempDir(), b.run.store, b.run.keeper, b.run.log) // beside that of the appliance
+	t.Cleanup(func() { p.close() })
+	stands := func(view string) (checkpoint, rows string) {
+		t.Helper()
+		v, _ := b.run.store.Catalog().View(view)
+		e, err := p.newest(exportOf(v.SQL), view)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e == nil {
+			return "none", ""
+		}
+		return e.said["weir.checkpoint"], fmt.Sprint(e.rows)
+	}
+	before, failed := "none", 0
+	for at := int64(0); ; at++ {
+		n := b.exported()
+		failing := &fullAfter{at: at}
+		p.fs = errorfs.Wrap(vfs.Default, failing)
+		p.publish(t.Context(), n)
+		p.fs = vfs.Default
+		for _, view := range []string{"a", "b"} {
+			v, _ := b.run.store.Catalog().View(view)
+			got, rows := stands(view)
+			now := fmt.Sprint(n)
+			told := p.status(v)
+			switch {
+			case got != before && got != now, got != "none" && rows != "1":
+				t.Fatalf("call %d: view %s stands at %s with %s rows", at, view, got, rows)
+			case told.Error == "" && (got != now || told.Checkpoint != n):
+				t.Fatalf("call %d: view %s stands at %s, and nothing is said: %+v", at, view, got, told)
+			case told.Error != "" && !strings.Contains(told.Error, "injected error"):
+				t.Fatalf("call %d: %s", at, told.Error)
+			case told.Error != "":
+				failed++
+			}
+		}
+		p.publish(t.Context(), n)
+		var written []string
+		for range 2 {
+			for _, view := range []string{"a", "b"} {
+				v, _ := b.run.store.Catalog().View(view)
+				if got, rows := stands(view); got != fmt.Sprint(n) || rows != "1" || p.status(v).Error != "" {
+					t.Fatalf("call %d: with room view %s stands at %s: %+v", at, view, got, p.status(v))
+				}
+			}
+			files, err := filepath.Glob(filepath.Join(p.dir, "*", "*", "*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if written != nil && !slices.Equal(written, files) {
+				t.Fatalf("call %d: it was exported again: %s", at, cmp.Diff(written, files))
+			}
+			written = files
+			p.publish(t.Context(), n)
+		}
+		if !failing.met {
+			break
+		}
+		before = fmt.Sprint(n)
+	}
+	if failed < 50 {
+		t.Fatalf("only %d exports failed", failed)
+	}
+	b.verified("a")
+}
+
+// fullAfter fails every call from the one with the number at.
+type fullAfter struct {
+	at, n int64
+	met   bool
+}
+
+// MaybeError counts a call; exports make one after the other.
+func (f *fullAfter) MaybeError(errorfs.Op) error {
+	if f.n++; f.n <= f.at {
+		return nil
+	}
+	f.met = true
+	return errorfs.ErrInjected
+}
+
+// String names it.
+func (f *fullAfter) String() string { return fmt.Sprint(f.at) }
 
 // TestExportDir wants the directory of exports to be apart from what is the
 // appliance's own.
