@@ -2,9 +2,10 @@
 
 import json
 import pathlib
-import socket
+import re
 import subprocess
 import sys
+import threading
 import urllib.request
 
 import duckdb
@@ -15,16 +16,19 @@ TOKEN = "a-token-of-this-test-alone"
 
 class Weir:
     def __init__(self, out: pathlib.Path):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.addr = "127.0.0.1:%d" % s.getsockname()[1]
-        self.url = f"http://{self.addr}/api/v1"
         self.process = subprocess.Popen(
-            [out / "weir", "demo", "--addr", self.addr, "--data", out / "data"],
+            [out / "weir", "demo", "--addr", "127.0.0.1:0", "--data", out / "data"],
             env={"WEIR_TOKEN": TOKEN}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        said = []
         for line in self.process.stdout:  # it says where it listens, and then serves
-            if self.addr in line:
+            said.append(line)
+            if found := re.search(r"Weir listens on http://(127\.0\.0\.1:\d+)", line):
                 break
+        else:
+            raise AssertionError("the demo ended: " + "".join(said))
+        self.addr = found[1]
+        self.url = f"http://{self.addr}/api/v1"
+        threading.Thread(target=lambda: all(self.process.stdout), daemon=True).start()  # or it would wait for its reader
 
     def ask(self, path, body=None, method=None):
         data = None if body is None else json.dumps(body).encode()
@@ -109,4 +113,4 @@ if __name__ == "__main__":
                 print("ok", name)
     finally:
         weir.process.terminate()
-        weir.process.communicate()
+        weir.process.wait()
