@@ -126,6 +126,11 @@ type checkpointShowCmd struct {
 	JSON       bool   `name:"json" help:"The manifest as it is."`
 }
 
+// Help is shown with --help.
+func (checkpointShowCmd) Help() string {
+	return "Exit status: 0 shown, 1 an error, 2 wrong usage."
+}
+
 func (c *checkpointShowCmd) Run(ctx context.Context, s streams) error {
 	f, err := find(ctx, c.Checkpoint)
 	if err != nil {
