@@ -32,7 +32,7 @@ type checkpointExportCmd struct {
 func (checkpointExportCmd) Help() string {
 	return "Writes the rows that SELECT * FROM the view would show, without a limit and a batch at a time. A group in error ends it. For other rows or columns use weir checkpoint query.\n\n" +
 		"--format iceberg makes the rows the next snapshot of an Apache Iceberg table, which is made if it is not there. A view may have got columns since; other changes of its columns are refused.\n\n" +
-		"Exit status: 0 written in full, 1 an error, or the view still read old records when the checkpoint was taken (what it had is written), 2 wrong usage."
+		"Exit status: 0 written in full, 1 an error, 2 wrong usage, 3 written, but the view still read old records when the checkpoint was taken."
 }
 
 // Validate is called by kong.
@@ -74,7 +74,7 @@ func (c *checkpointExportCmd) Run(ctx context.Context, s streams) error {
 	}
 	if wasBackfilling(f.Manifest, t.View) {
 		fmt.Fprintln(s.err, "weir:", notWhole(t.View.Name))
-		return exitCode(exitError)
+		return exitCode(exitPartial)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func (checkpointQueryCmd) Help() string {
 	return "The materialized views and the views of the checkpoint are there under their names; v AT (VERSION => 41) and state_at('v', name := 'before') read others of the same directory. " +
 		"The query runs in a process of its own without files, network or settings, as ad-hoc SQL of a running appliance does.\n\n" +
 		"Examples:\n  weir checkpoint query data/shop 'SELECT * FROM revenue_by_city ORDER BY revenue DESC LIMIT 10'\n  weir checkpoint query --format csv data/shop@42 'FROM revenue_by_city' > cities.csv\n\n" +
-		"Exit status: 0 answered in full, 1 an error or an answer that is not whole (cut, or of a view that still read old records when the checkpoint was taken), 2 wrong usage."
+		"Exit status: 0 answered in full, 1 an error, 2 wrong usage, 3 answered, but not in full: the answer was cut, or a view still read old records when the checkpoint was taken."
 }
 
 func (c *checkpointQueryCmd) Run(ctx context.Context, s streams) error {
@@ -78,13 +78,13 @@ func (c *checkpointQueryCmd) Run(ctx context.Context, s streams) error {
 	var code error
 	if rows.Truncated() {
 		fmt.Fprintln(s.err, "weir: the answer is not whole: it was cut at 1 GB")
-		code = exitCode(exitError)
+		code = exitCode(exitPartial)
 	}
 	for _, v := range rows.Backfilling {
 		if c.Format != "table" { // which says so itself
 			fmt.Fprintln(s.err, "weir:", notWhole(v))
 		}
-		code = exitCode(exitError)
+		code = exitCode(exitPartial)
 	}
 	return code
 }

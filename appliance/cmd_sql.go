@@ -20,7 +20,7 @@ type sqlCmd struct {
 
 func (sqlCmd) Help() string {
 	return "Examples:\n  weir sql 'SELECT * FROM top_cities'\n  weir sql --format csv 'FROM revenue_by_city' > cities.csv\n  weir sql 'VERIFY VIEW revenue_by_city'\n\n" +
-		"Exit status: 0 answered in full, 1 an error or an answer that was cut, 2 wrong usage."
+		"Exit status: 0 answered in full, 1 an error, 2 wrong usage, 3 answered, but not in full: the answer was cut, or a view still reads old records; standard error says which."
 }
 
 func (c *sqlCmd) Run(ctx context.Context, s streams) error {
@@ -39,7 +39,7 @@ func (c *sqlCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	truncated, err := c.print(ctx, cl, s.out, sql)
+	part, err := c.print(ctx, cl, s.out, sql)
 	if e, ok := errors.AsType[*client.Error](err); ok {
 		fmt.Fprintln(s.err, "weir:", e.Error())
 		if at := e.Point(sql); at != "" {
@@ -47,14 +47,22 @@ func (c *sqlCmd) Run(ctx context.Context, s streams) error {
 		}
 		return exitCode(exitError)
 	}
-	if err == nil && truncated {
-		fmt.Fprintln(s.err, "weir: the answer is not whole: it was cut at the row limit, or a source showed its newest 1,000 records only")
-		return exitCode(exitError)
+	if err != nil {
+		return err
 	}
-	return err
+	var code error
+	if part.Truncated {
+		fmt.Fprintln(s.err, "weir: the answer is not whole: it was cut at the row limit, or a source showed its newest 1,000 records only")
+		code = exitCode(exitPartial)
+	}
+	for _, v := range part.Backfilling {
+		fmt.Fprintln(s.err, "weir:", notWhole(v))
+		code = exitCode(exitPartial)
+	}
+	return code
 }
 
-func (c *sqlCmd) print(ctx context.Context, cl *client.Client, out io.Writer, sql string) (truncated bool, err error) {
+func (c *sqlCmd) print(ctx context.Context, cl *client.Client, out io.Writer, sql string) (part client.Partial, err error) {
 	accept := map[string]string{
 		"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv", "arrow": "application/vnd.apache.arrow.stream",
 	}
@@ -63,10 +71,10 @@ func (c *sqlCmd) print(ctx context.Context, cl *client.Client, out io.Writer, sq
 	}
 	r, err := cl.Query(ctx, sql)
 	if err != nil {
-		return false, err
+		return part, err
 	}
 	if out == nil {
 		out = os.Stdout
 	}
-	return r.Truncated, client.WriteTable(out, r)
+	return client.Partial{Truncated: r.Truncated, Backfilling: r.Backfilling}, client.WriteTable(out, r)
 }

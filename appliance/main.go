@@ -19,6 +19,9 @@ const (
 	exitOK    = 0
 	exitError = 1
 	exitUsage = 2
+	// exitPartial: there was an answer, and it says of itself that it is not whole. A
+	// script may try again later.
+	exitPartial = 3
 )
 
 type cli struct {

@@ -45,7 +45,7 @@ CREATE VIEW over AS FROM young;`
 		t.Helper()
 		wantCode := 0
 		if want {
-			wantCode = exitError
+			wantCode = exitPartial
 		}
 		code, out, errs := weir("checkpoint", "query", at, sql)
 		if code != wantCode || want != strings.Contains(out, words) {
@@ -72,7 +72,7 @@ CREATE VIEW over AS FROM young;`
 			t.Errorf("show of %s: %s", at, out)
 		}
 		code, _, errs := weir("checkpoint", "export", bundle, "--view", "young")
-		if want != (code == exitError && strings.Contains(errs, words)) || !want && code != 0 {
+		if want != (code == exitPartial && strings.Contains(errs, words)) || !want && code != 0 {
 			t.Errorf("export of %s: %d %s", at, code, errs)
 		}
 		code, out, errs := weir("checkpoint", "diff", bundle, dir+"@2")

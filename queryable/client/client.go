@@ -93,10 +93,10 @@ func (c *Client) Query(ctx context.Context, sql string, params ...any) (*Result,
 // Copy runs one statement and writes its answer, in the media type that accept
 // names, to w as it comes. truncated says that a cap cut the rows. After an
 // error w holds a part of the answer, if anything.
-func (c *Client) Copy(ctx context.Context, w io.Writer, accept, sql string, params ...any) (truncated bool, err error) {
+func (c *Client) Copy(ctx context.Context, w io.Writer, accept, sql string, params ...any) (p Partial, err error) {
 	res, err := c.post(ctx, sql, params, accept)
 	if err != nil {
-		return false, err
+		return p, err
 	}
 	defer res.Body.Close()
 	in := &source{r: res.Body}
@@ -104,9 +104,24 @@ func (c *Client) Copy(ctx context.Context, w io.Writer, accept, sql string, para
 		if in.err != nil {
 			err = cut(ctx, in.err)
 		}
-		return false, err
+		return p, err
 	}
-	return res.Header.Get("Weir-Truncated") == "1" || res.Trailer.Get("Weir-Truncated") == "1", nil
+	p.Truncated = res.Header.Get("Weir-Truncated") == "1" || res.Trailer.Get("Weir-Truncated") == "1"
+	if names := res.Header.Get("Weir-Backfilling"); names != "" {
+		for name := range strings.SplitSeq(names, ",") {
+			if plain, err := url.PathUnescape(name); err == nil {
+				name = plain
+			}
+			p.Backfilling = append(p.Backfilling, name)
+		}
+	}
+	return p, nil
+}
+
+// Partial says why an answer is not the whole one; zero when it is.
+type Partial struct {
+	Truncated   bool     // cut at a limit
+	Backfilling []string // as in [Result]
 }
 
 // source remembers whether it was reading that failed.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,6 +76,7 @@ func TestCopy(t *testing.T) {
 	fail := false
 	c := answering(t, "", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Trailer", "Weir-Truncated")
+		w.Header().Set("Weir-Backfilling", "v,w%20%C3%BC%2C")
 		io.WriteString(w, r.Header.Get("Accept")+"\n")
 		w.(http.Flusher).Flush()
 		if fail {
@@ -83,9 +85,9 @@ func TestCopy(t *testing.T) {
 		w.Header().Set("Weir-Truncated", "1")
 	})
 	var out strings.Builder
-	truncated, err := c.Copy(t.Context(), &out, "text/csv", "x")
-	if err != nil || !truncated || out.String() != "text/csv\n" {
-		t.Errorf("%q, truncated %v, %v", out.String(), truncated, err)
+	part, err := c.Copy(t.Context(), &out, "text/csv", "x")
+	if err != nil || !part.Truncated || !slices.Equal(part.Backfilling, []string{"v", "w ü,"}) || out.String() != "text/csv\n" {
+		t.Errorf("%q, %+v, %v", out.String(), part, err)
 	}
 	fail = true
 	if _, err := c.Copy(t.Context(), io.Discard, "text/csv", "x"); !errors.Is(err, io.ErrUnexpectedEOF) {

@@ -1,0 +1,68 @@
+//go:build duckdb_arrow
+
+package appliance
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestSQLStatus: an answer that is not whole has a status of its own, whatever its form,
+// and standard error says why.
+func TestSQLStatus(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		body := `{"columns":[{"name":"n","type":"BIGINT"}],"rows":[[1]],"epoch":7`
+		if strings.Contains(string(b), "young") {
+			w.Header().Set("Weir-Backfilling", "young%20one,other")
+			body += `,"backfilling":["young one","other"]`
+		}
+		if strings.Contains(string(b), "many") {
+			w.Header().Set("Weir-Truncated", "1")
+			body += `,"truncated":true`
+		}
+		if strings.Contains(string(b), "wrong") {
+			w.WriteHeader(http.StatusBadRequest)
+			body = `{"error":{"code":"bad_request","message":"it is wrong"`
+		}
+		if r.Header.Get("Accept") == "text/csv" && !strings.Contains(string(b), "wrong") {
+			_, _ = io.WriteString(w, "n\n1\n")
+			return
+		}
+		_, _ = io.WriteString(w, body+strings.Repeat("}", strings.Count(body, "{")-strings.Count(body, "}")))
+	}))
+	defer s.Close()
+	addr := strings.TrimPrefix(s.URL, "http://")
+	for sql, want := range map[string]struct {
+		code int
+		says []string
+	}{
+		"FROM v":             {exitOK, nil},
+		"FROM young":         {exitPartial, []string{"view young one is not whole yet", "view other is not whole yet"}},
+		"FROM many":          {exitPartial, []string{"cut at the row limit"}},
+		"FROM many, young":   {exitPartial, []string{"cut at the row limit", "view young one is not whole yet"}},
+		"FROM wrong":         {exitError, []string{"it is wrong"}},
+		"FROM wrong, young!": {exitError, []string{"it is wrong"}},
+	} {
+		for _, form := range []string{"table", "json", "csv"} {
+			code, out, errs := weir("sql", "--addr", addr, "--format", form, sql)
+			if code != want.code || (code == exitError) == strings.Contains(out, "1") {
+				t.Errorf("%s as %s: exit status %d, want %d: %s%s", sql, form, code, want.code, out, errs)
+			}
+			for _, words := range want.says {
+				if !strings.Contains(errs, words) {
+					t.Errorf("%s as %s does not say %q: %s", sql, form, words, errs)
+				}
+			}
+			if want.says == nil && errs != "" {
+				t.Errorf("%s as %s says %s", sql, form, errs)
+			}
+		}
+	}
+}
