@@ -12,6 +12,7 @@ import (
 
 	"weir/checkpoint/objectstore"
 	"weir/export/iceberg"
+	"weir/internal/atomicfile"
 	"weir/state/ddl"
 	"weir/state/sqltype"
 )
@@ -120,8 +121,8 @@ func plainDir(dir string) error {
 // open is place, with the directory of exports there and locked until close.
 func (p *publisher) open(to string) (string, error) {
 	if p.lock == nil {
-		if err := p.fs.MkdirAll(p.dir, 0o755); err != nil {
-			return "", fmt.Errorf("make the directory of exports: %w", err)
+		if err := p.make(p.dir); err != nil {
+			return "", err
 		}
 		// The lock goes by the path.
 		lock, err := vfs.Default.Lock(filepath.Join(unlinked(p.dir), exportLock))
@@ -130,7 +131,31 @@ func (p *publisher) open(to string) (string, error) {
 		}
 		p.lock = lock
 	}
-	return p.place(to)
+	dir, err := p.place(to)
+	if err != nil {
+		return "", err
+	}
+	return dir, p.make(dir)
+}
+
+// make makes a directory and those above it, durably.
+func (p *publisher) make(dir string) error {
+	var missing []string
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := p.fs.Stat(d); err == nil || d == filepath.Dir(d) {
+			break
+		}
+		missing = append(missing, d)
+	}
+	if err := p.fs.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the directory of exports: %w", err)
+	}
+	for _, d := range missing {
+		if err := atomicfile.SyncDir(p.fs, filepath.Dir(d)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // check refuses a statement whose export can't go where it is to go. No other view

@@ -8,6 +8,7 @@
 // __error; nothing here leaves a row out.
 //
 // A [Cache] keeps files that were made once for many readers of HTTP.
+// [Folder] keeps the newest files of one view in a directory.
 //
 // Importing this package registers Arrow's canonical extension types (arrow.uuid,
 // arrow.json, arrow.bool8, arrow.opaque) for the whole process, because pqarrow
