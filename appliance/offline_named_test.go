@@ -62,6 +62,8 @@ CREATE VIEW over AS FROM young;`
 	says(false, dir+"@1", "FROM v")
 	says(false, dir+"@1", "SELECT 1")
 	says(false, dir, "FROM young")
+	refusedWith(t, "weir checkpoint diff compares two checkpoints", "checkpoint", "query", dir, "FROM state_diff('v', 1, 2)")
+	refusedWith(t, "read the checkpoints one by one, with AT (VERSION => n)", "checkpoint", "query", dir, "FROM state_history('v', 1)")
 
 	for at, want := range map[string]bool{"@1": true, "@2": false} {
 		bundle := filepath.Join(t.TempDir(), "b.weir")

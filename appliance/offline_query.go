@@ -88,7 +88,7 @@ func (l *offlineLease) add(ctx context.Context, r duckext.Ref, depth int) error 
 	case r.Diff != nil:
 		return errors.New("state_diff needs a running appliance: weir checkpoint diff compares two checkpoints")
 	case r.History != nil:
-		return errors.New("state_history needs a running appliance")
+		return errors.New("state_history needs a running appliance: read the checkpoints one by one, with AT (VERSION => n)")
 	case r.At != nil:
 		c, err := l.o.at(r.At)
 		if err != nil {

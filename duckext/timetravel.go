@@ -126,10 +126,24 @@ func askable(sql string) string {
 	return string(out)
 }
 
+// noParameters is added to what a form says when a parameter stands in it: what is read
+// of the past is settled before values are bound.
+const noParameters = "; parameters cannot stand there: write the value into the statement, text as 'it''s'"
+
+// bound says whether a parameter is in a syntax tree.
+func bound(tree any) (found bool) {
+	eachObject(tree, func(o object) { found = found || o["class"] == "PARAMETER" })
+	return found
+}
+
 // call reads the arguments of a table function: the view's name, then others with
-// their syntax trees.
+// their syntax trees. Its error is form.
 func (w *walker) call(o, f object, form *plan.SyntaxError) (view string, trees []object, args []argument, err error) {
 	list, _ := f["children"].([]any)
+	if bound(list) {
+		form.Message += noParameters
+		return "", nil, nil, form
+	}
 	_, args = w.s.arguments(w.s.called(form.Offset))
 	if len(list) == 0 || len(list) != len(args) {
 		return "", nil, nil, form
@@ -231,6 +245,10 @@ func (w *walker) stateDiff(o, f object) error {
 func (w *walker) stateHistory(o, f object) error {
 	offset := w.location(o)
 	form := &plan.SyntaxError{Message: "state_history takes a view's name and the key of a group, as constants: state_history('view', 'Paris'), or city := 'Paris'", Offset: offset}
+	if bound(f["children"]) {
+		form.Message += noParameters + ", or ask GET /api/v1/views/{view}/history?column=value"
+		return form
+	}
 	view, trees, args, err := w.call(o, f, form)
 	if err != nil {
 		return form
@@ -268,7 +286,11 @@ func (w *walker) constant(tree object, otherwise *plan.SyntaxError) error {
 				return
 			}
 		}
-		bad = &plan.SyntaxError{Message: otherwise.Message + "; columns, parameters and subqueries are not known there", Offset: otherwise.Offset}
+		what := "; columns, parameters and subqueries are not known there"
+		if class == "PARAMETER" {
+			what = noParameters
+		}
+		bad = &plan.SyntaxError{Message: otherwise.Message + what, Offset: otherwise.Offset}
 	})
 	return bad
 }
