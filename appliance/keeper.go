@@ -59,9 +59,10 @@ type keeper struct {
 	writing sync.Mutex   // one is written, or dropped, at a time
 	files   sync.RWMutex // held to open files of a checkpoint: none is removed meanwhile
 	pins    pins
-	lock    placeLock   // of dir
-	whole   chan uint64 // a checkpoint that run is to make whole
-	fresh   chan uint64 // the newest that was taken, for who exports views
+	lock    placeLock      // of dir
+	whole   chan uint64    // a checkpoint that run is to make whole
+	later   []func() error // removes what compact replaced while it was read; guarded by writing
+	fresh   chan uint64    // the newest that was taken, for who exports views
 	mu      sync.Mutex
 	newest  uint64 // epoch of the newest checkpoint
 	counted int64  // records that it holds, or that the state held at start
@@ -227,6 +228,7 @@ func (k *keeper) take(ctx context.Context, savepoint string, rest float64) (*che
 	if k.busy() { // the next one will
 		return m, nil
 	}
+	k.tidy()
 	if _, err := k.o.Retain(k.fs, k.dir, time.Now()); err != nil {
 		k.log.Warn("remove old checkpoints", "error", err)
 	}
@@ -240,11 +242,33 @@ func (k *keeper) compact(ctx context.Context, id uint64) error {
 	if k.busy() { // the next one will be made whole
 		return nil
 	}
-	_, err := checkpoint.Compact(ctx, k.fs, k.dir, id, checkpoint.Options{Rest: 1})
+	if err := k.lock.Check(); err != nil {
+		return unstored(err)
+	}
+	_, err := checkpoint.Compact(ctx, k.fs, k.dir, id, checkpoint.Options{Rest: 1, Replaced: func(remove func() error) {
+		k.files.Lock()
+		defer k.files.Unlock()
+		k.later = append(k.later, remove)
+		k.tidy()
+	}})
 	if errors.Is(err, checkpoint.ErrMissing) {
 		return nil // retention, or DROP SAVEPOINT, was faster
 	}
 	return unstored(err)
+}
+
+// tidy removes what compact replaced, unless somebody reads. The caller holds writing
+// and files.
+func (k *keeper) tidy() {
+	if k.busy() { // somebody has begun meanwhile: after the next checkpoint
+		return
+	}
+	for _, remove := range k.later {
+		if err := remove(); err != nil {
+			k.log.Warn("remove files that were made one; the next start does", "error", err)
+		}
+	}
+	k.later = nil
 }
 
 // busy says whether somebody reads files that would not stay readable if they were

@@ -83,7 +83,7 @@ func publishes(fsys *objectstore.FS, id int) error {
 // given back, or not renewed for long, and the first one then learns of it before it
 // publishes or removes anything.
 func TestLease(t *testing.T) {
-	for _, conditions := range []fakes3.Conditions{fakes3.Kept, fakes3.Ignored, fakes3.Refused} {
+	for _, conditions := range []fakes3.Conditions{fakes3.Kept, fakes3.Ignored, fakes3.Refused, fakes3.Misunderstood} {
 		ls := newLeases(t)
 		ls.s.Conditional(conditions)
 		fsA, a := ls.lease("a")

@@ -30,8 +30,8 @@ func (f *FS) fetch(key string) (body []byte, etag string, err error) {
 
 // swap puts an object if its ETag is still old, or if there is none when old is "".
 // Else it fails with errChanged. body must be like no other: what was carried out
-// though its answer was lost is told by that. A store that does not know conditions
-// writes in any case.
+// though its answer was lost is told by that. A store that does not know conditions, or
+// refuses them, writes in any case.
 func (f *FS) swap(key string, body []byte, old string) error {
 	sum := sha256Of(body)
 	put := func(ctx context.Context, o minio.PutObjectOptions) error {
@@ -49,7 +49,7 @@ func (f *FS) swap(key string, body []byte, old string) error {
 		}
 		err := put(ctx, o)
 		switch response(err).StatusCode {
-		case http.StatusNotImplemented:
+		case http.StatusNotImplemented, http.StatusBadRequest, http.StatusMethodNotAllowed:
 			return put(ctx, minio.PutObjectOptions{})
 		case http.StatusPreconditionFailed, http.StatusNotFound: // of If-Match, when there is none
 			if response(err).Code != minio.NoSuchBucket {

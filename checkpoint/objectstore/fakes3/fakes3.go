@@ -60,11 +60,12 @@ type Server struct {
 type Conditions int
 
 // Stores keep conditions, do not know of them and write all the same, or refuse the
-// request.
+// request, in one way or the other.
 const (
 	Kept Conditions = iota
 	Ignored
 	Refused
+	Misunderstood
 )
 
 // Conditional decides over the puts from now on.
@@ -148,6 +149,9 @@ func (s *Server) serve(fake http.Handler, w http.ResponseWriter, r *http.Request
 			r.Header.Del("If-None-Match")
 		case Refused:
 			answer(w, http.StatusNotImplemented, "NotImplemented", "A header you provided implies functionality that is not implemented.")
+			return
+		case Misunderstood:
+			answer(w, http.StatusBadRequest, "InvalidArgument", "Invalid Argument")
 			return
 		}
 	}
