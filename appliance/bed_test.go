@@ -25,7 +25,7 @@ func testConfig(dir, brokers string, scripts ...script) config {
 	return config{
 		serveFlags: serveFlags{
 			Addr: "127.0.0.1:0", Data: dir, Brokers: brokers, Checkpoint: time.Hour,
-			QueryTimeout: time.Minute, QueryMemory: 1e9, Memory: 2e9,
+			QueryTimeout: patience, QueryMemory: 1e9, Memory: 2e9,
 		},
 		scripts: scripts, interval: 20 * time.Millisecond, log: slog.New(slog.DiscardHandler),
 	}

@@ -82,7 +82,7 @@ func TestEvilProcesses(t *testing.T) {
 	}
 	for _, how := range []string{"huge", "unknown", "junk", "names", "twice", "flood", "lies", "type", "nothing", "scans"} {
 		c, m := shop(100_000)
-		p := NewPool(PoolOptions{Command: []string{exe, evilVerb + how}, TempDir: t.TempDir(), Size: 1, MaxBytes: 1 << 20, Memory: 8 << 30, MaxQueries: 1}, c)
+		p := NewPool(PoolOptions{Command: []string{exe, evilVerb + how}, TempDir: t.TempDir(), Size: 1, MaxBytes: 1 << 20, Memory: 8 << 30, MaxQueries: 1, Timeout: patience}, c)
 		for range 2 {
 			_, err := p.Query(t.Context(), Request{SQL: "SELECT 1"})
 			want := CodeCrashed

@@ -3,6 +3,7 @@
 package duckext
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -131,6 +133,9 @@ func shop(n int) (*memCatalog, *memTable) {
 	return c, m
 }
 
+// patience is for queries that should not be late, however busy the machine is.
+const patience = 5 * time.Minute
+
 func openPool(t testing.TB, c Catalog, o PoolOptions) *Pool {
 	t.Helper()
 	exe, err := os.Executable()
@@ -139,6 +144,7 @@ func openPool(t testing.TB, c Catalog, o PoolOptions) *Pool {
 	}
 	o.Command = []string{exe, workerVerb}
 	o.TempDir = t.TempDir()
+	o.Timeout = cmp.Or(o.Timeout, patience)
 	if underRace {
 		o.AddressSpace = -1
 		o.Memory = max(o.Memory, 8<<30)
