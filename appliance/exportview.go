@@ -143,9 +143,11 @@ func (p *publisher) look() {
 
 // publish exports all views that are due from a checkpoint.
 func (p *publisher) publish(ctx context.Context, id uint64) {
-	cat := p.store.Catalog()
-	for i := range cat.Views {
-		v := &cat.Views[i]
+	for _, one := range p.store.Catalog().Views {
+		v, ok := p.store.Catalog().ViewByID(one.ID) // as it is now: exports take their time
+		if !ok {
+			continue
+		}
 		p.mu.Lock()
 		e := p.of(v)
 		// Checkpoints may come a little early.

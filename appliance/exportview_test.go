@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"weir/appliance/devbroker"
+	"weir/checkpoint/objectstore/fakes3"
 	"weir/queryable"
 )
 
@@ -513,6 +514,13 @@ CREATE MATERIALIZED VIEW b WITH (export = 'parquet') AS SELECT k, count(*) AS n 
 	if failed < 50 {
 		t.Fatalf("only %d exports failed", failed)
 	}
+	// Nobody else exports to the same directory meanwhile.
+	other := newPublisher(p.dir, b.run.store, b.run.keeper, b.run.log)
+	other.publish(t.Context(), b.exported())
+	v, _ := b.run.store.Catalog().View("a")
+	if e := other.status(v); !strings.Contains(e.Error, "give each --export-dir of its own") {
+		t.Errorf("a second one: %+v", e)
+	}
 	b.verified("a")
 }
 
@@ -533,6 +541,38 @@ func (f *fullAfter) MaybeError(errorfs.Op) error {
 
 // String names it.
 func (f *fullAfter) String() string { return fmt.Sprint(f.at) }
+
+// TestExportsOfCheckpointsInObjectStorage exports what lies in a bucket, where a file
+// does not stay readable when it is removed: one checkpoint is kept.
+func TestExportsOfCheckpointsInObjectStorage(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", fakes3.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", fakes3.SecretKey)
+	s3 := fakes3.Start(t)
+	b := publishingBed(t)
+	listen := b.config
+	b.config = func(c *config) { listen(c); c.Checkpoints, c.CheckpointKeep = s3.Location("p"), 1 }
+	b.must(`CREATE SOURCE t (k BIGINT) WITH (connector = 'kafka', topic = 't', format = 'json');
+CREATE MATERIALIZED VIEW v WITH (export = 'parquet') AS SELECT k % 100 AS k, count(*) AS n FROM t GROUP BY k % 100;`)
+	for i := range 3 {
+		var recs []*devbroker.Record
+		for k := range 200 {
+			recs = append(recs, &devbroker.Record{Topic: "t", Value: fmt.Appendf(nil, `{"k":%d}`, k*i)})
+		}
+		b.send(recs...)
+		b.caughtUp()
+		n := b.exported()
+		if e := b.status("v"); e.Checkpoint != n || e.Error != "" {
+			t.Errorf("checkpoint %d: %+v", n, e)
+		}
+		const all = "SELECT k::VARCHAR, n::VARCHAR FROM %s ORDER BY ALL"
+		if d := cmp.Diff(b.rows(fmt.Sprintf(all, "v")), cellsOf(t, fmt.Sprintf(all, "'"+filepath.Join(b.dir, "exported", "v", "newest.parquet")+"'"))); d != "" {
+			t.Errorf("checkpoint %d and the file differ (-sql +file):\n%.2000s", n, d)
+		}
+	}
+	if held := b.run.keeper.pins.held(); len(held) > 0 {
+		t.Errorf("checkpoints %v are still held", held)
+	}
+}
 
 // TestExportDir wants the directory of exports to be apart from what is the
 // appliance's own.
