@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/export"
 	"weir/queryable"
 	"weir/state"
 )
@@ -22,6 +23,9 @@ const (
 	exportIdle = 10 * time.Minute
 	// exportEpochs is how many files are kept of one view.
 	exportEpochs = 4
+	// mostTries is how often a reader has a file made anew that others' files have
+	// pushed out before it could be opened.
+	mostTries = 5
 )
 
 // liveFiles are the files of live views, each of one epoch.
@@ -48,12 +52,12 @@ var errNotKept = errors.New("the file is not kept any more")
 // ScanParquet gives a file of a live view. Who has a part of one, and says which,
 // gets that one or learns that it has gone.
 func (e *exporter) ScanParquet(ctx context.Context, r queryable.ExportRequest) (*queryable.File, error) {
-	for fresh := false; ; fresh = true {
+	for tries := 0; ; tries++ {
 		v, ok := e.b.store.Catalog().View(r.View)
 		if !ok {
 			return nil, noGroups(e.b.store.Catalog(), r.View)
 		}
-		l, old, err := e.choose(v, r, fresh)
+		l, old, err := e.choose(v, r, tries > 0)
 		if err != nil {
 			return nil, err
 		}
@@ -66,7 +70,7 @@ func (e *exporter) ScanParquet(ctx context.Context, r queryable.ExportRequest) (
 			if ctx.Err() == nil { // others may still wait for it
 				e.remove(v.ID, l)
 			}
-			if errors.Is(err, errNotKept) {
+			if errors.Is(err, errNotKept) || errors.Is(err, export.ErrDropped) && tries < mostTries {
 				continue
 			}
 			return nil, err
