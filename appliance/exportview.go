@@ -150,8 +150,7 @@ func (p *publisher) publish(ctx context.Context, id uint64) {
 		}
 		p.mu.Lock()
 		e := p.of(v)
-		// Checkpoints may come a little early.
-		due := e.spec != nil && (e.began.IsZero() || time.Since(e.began) >= e.spec.Every-e.spec.Every/16)
+		due := e.spec != nil && e.due(time.Now())
 		p.mu.Unlock()
 		if !due {
 			continue
@@ -180,6 +179,13 @@ func (p *publisher) publish(ctx context.Context, id uint64) {
 			delete(p.views, id)
 		}
 	}
+}
+
+// due says whether the time since the newest export has gone by. Checkpoints may come
+// a little early, and clocks go back.
+func (e *published) due(now time.Time) bool {
+	ago := now.Sub(e.began)
+	return e.began.IsZero() || ago < 0 || ago >= e.spec.Every-e.spec.Every/16
 }
 
 // An exportDone is an export that stands.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -19,6 +20,7 @@ import (
 	"weir/appliance/devbroker"
 	"weir/checkpoint/objectstore/fakes3"
 	"weir/queryable"
+	"weir/state/ddl"
 )
 
 // publishing is a bed whose exports are waited for.
@@ -604,5 +606,29 @@ func TestExportDir(t *testing.T) {
 	}
 	if slices.Contains(parts(), exportedDir) {
 		t.Error("weir reset would delete what was exported")
+	}
+}
+
+func TestExportsAreDue(t *testing.T) {
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	hour := &ddl.Export{Every: time.Hour}
+	for _, c := range []struct {
+		spec *ddl.Export
+		ago  time.Duration
+		want bool
+	}{
+		{&ddl.Export{}, 0, true},
+		{hour, 0, false},
+		{hour, 50 * time.Minute, false},
+		{hour, 59 * time.Minute, true}, // the checkpoint came a little early
+		{hour, 2 * time.Hour, true},
+		{hour, -time.Minute, true}, // the clock went back
+	} {
+		if got := (&published{spec: c.spec, began: now.Add(-c.ago)}).due(now); got != c.want {
+			t.Errorf("every %s, %s ago: %v", c.spec.Every, c.ago, got)
+		}
+	}
+	if !(&published{spec: hour}).due(now) {
+		t.Error("the first is not due")
 	}
 }
