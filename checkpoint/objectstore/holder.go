@@ -17,6 +17,9 @@ type Owner struct {
 }
 
 func (o Owner) String() string {
+	if o.Host == "" {
+		return o.What
+	}
 	if o.Dir == "" {
 		return fmt.Sprintf("%s on %s", o.What, o.Host)
 	}

@@ -53,6 +53,7 @@ type Lease struct {
 	mu     sync.Mutex
 	mine   *leaseText // nil while it is not held
 	etag   string
+	put    time.Time // when it was written last, by the clock on the wall
 	lost   error
 	seen   []byte // of another, and since when it is this
 	seenAt time.Time
@@ -152,7 +153,7 @@ func (l *Lease) held(by *leaseText, quiet bool) *HeldError {
 // take puts the object in the place of the one with the ETag old.
 func (l *Lease) take(old string) error {
 	mine := &leaseText{Owner: l.who, Format: leaseFormat, Nonce: rand.Text(), Since: l.o.Now().UTC().Truncate(time.Second)}
-	err := l.put(mine, old)
+	err := l.write(mine, old)
 	if err != nil && !errors.Is(err, errChanged) {
 		return err
 	}
@@ -165,12 +166,17 @@ func (l *Lease) take(old string) error {
 	return err
 }
 
-func (l *Lease) put(t *leaseText, old string) error {
+func (l *Lease) write(t *leaseText, old string) error {
 	text, err := json.Marshal(t)
 	if err != nil {
 		return err
 	}
-	return l.fs.swap(l.key, append(text, '\n'), old)
+	now := l.o.Now().Round(0) // a machine that slept counts the time
+	if err := l.fs.swap(l.key, append(text, '\n'), old); err != nil {
+		return err
+	}
+	l.put = now
+	return nil
 }
 
 // look reads back whether the lease is still ours.
@@ -194,7 +200,7 @@ func (l *Lease) look() error {
 
 // Check says whether the lease is held, by asking the store. It takes it when that was
 // not possible before, or somebody has removed the object. What was lost to another
-// stays lost.
+// stays lost; so does what another may have had and given back.
 func (l *Lease) Check() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,7 +216,11 @@ func (l *Lease) check() error {
 	}
 	err := l.look()
 	if errors.Is(err, fs.ErrNotExist) {
-		return l.take("")
+		now := l.o.Now().Round(0)
+		if now.Sub(l.put) < l.o.Stale {
+			return l.take("")
+		}
+		err = &HeldError{Place: l.place(), By: Owner{What: "somebody who is gone"}, Since: now, Lost: true}
 	}
 	if _, ok := errors.AsType[*HeldError](err); ok {
 		l.lost, l.mine = err, nil
@@ -230,7 +240,7 @@ func (l *Lease) Renew() error {
 	}
 	next := *l.mine
 	next.Beat++
-	if err := l.put(&next, l.etag); err != nil {
+	if err := l.write(&next, l.etag); err != nil {
 		return err // errChanged: the next look names who it was
 	}
 	l.mine = &next

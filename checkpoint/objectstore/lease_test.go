@@ -148,6 +148,26 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// TestLeaseThatCameBack: another had the place while its holder slept, and is gone.
+func TestLeaseThatCameBack(t *testing.T) {
+	ls := newLeases(t)
+	fsA, a := ls.lease("a")
+	ls.mustAcquire(a)
+	_, b := ls.lease("b")
+	ls.mustAcquire(b)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		err := publishes(fsA, 1)
+		if held, ok := errors.AsType[*objectstore.HeldError](err); !ok || !held.Lost || !strings.Contains(err.Error(), "somebody who is gone has taken s3://weir-test/ck over") {
+			t.Errorf("who slept goes on: %v", err)
+		}
+	}
+	_, c := ls.lease("c")
+	ls.mustAcquire(c)
+}
+
 // TestLeaseAfterCrash: the same owner goes on at once; a copy of its data directory
 // on another machine does not.
 func TestLeaseAfterCrash(t *testing.T) {
