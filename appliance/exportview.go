@@ -160,6 +160,9 @@ func (p *publisher) publish(ctx context.Context, id uint64) {
 		switch {
 		case ctx.Err() != nil:
 			return
+		case errors.Is(err, errYoung):
+			p.note(e, nil, err)
+			continue
 		case err != nil:
 			p.log.Error("a view was not exported; the next checkpoint is tried", "view", v.Plan.Name, "to", p.path(e.spec.To), "error", err)
 		case n == nil:
@@ -232,6 +235,10 @@ func (p *publisher) count(e *published, err error) {
 	}
 }
 
+// errYoung keeps what was exported of a view before, which had all records, from being
+// replaced by less: who reads those files does not hear of it.
+var errYoung = errors.New("the view still reads old records; it is exported when it has read them")
+
 // safely turns a panic of the libraries that write files into an error: an export
 // is no reason to stop counting.
 func (p *publisher) safely(ctx context.Context, v *state.View, spec *ddl.Export, id uint64) (n *exportDone, err error) {
@@ -265,6 +272,9 @@ func (p *publisher) export(ctx context.Context, v *state.View, spec *ddl.Export,
 		return nil, err
 	}
 	defer t.Close()
+	if wasBackfilling(m, t.View) {
+		return nil, errYoung
+	}
 	dir, err := p.open(spec.To)
 	if err != nil {
 		return nil, err

@@ -4,7 +4,9 @@ package appliance
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -220,7 +222,7 @@ CREATE MATERIALIZED VIEW n WITH (export = 'parquet', export_every = '1 hour') AS
 	if first.Checkpoint != n || first.Every != 3600 || first.Error != "" {
 		t.Errorf("%+v", first)
 	}
-	if got := b.rows("SHOW VIEWS"); !strings.Contains(got, "waits for a checkpoint, then failed: ") {
+	if got := b.rows("SHOW VIEWS"); !strings.Contains(got, "nothing yet: ") {
 		t.Errorf("SHOW VIEWS: %s", got)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "v")); err != nil || string(text) != "mine" {
@@ -292,6 +294,7 @@ CREATE MATERIALIZED VIEW v WITH (export = 'iceberg', export_to = 'a/v') AS SELEC
 		t.Errorf("a type that Iceberg has not: %v", err)
 	}
 	b.query("CREATE MATERIALIZED VIEW typed WITH (export = 'iceberg') AS SELECT k, count(*) AS n FROM t GROUP BY k")
+	b.becomes("/api/v1/views/typed", "running", "0", "")
 	b.exported()
 	b.query("DROP MATERIALIZED VIEW typed")
 	_, err = b.run.client.Query(t.Context(), "CREATE MATERIALIZED VIEW typed WITH (export = 'iceberg') AS SELECT k, max(k) AS n FROM t GROUP BY k")
@@ -299,6 +302,7 @@ CREATE MATERIALIZED VIEW v WITH (export = 'iceberg', export_to = 'a/v') AS SELEC
 		t.Errorf("another type: %v", err)
 	}
 	b.query("CREATE MATERIALIZED VIEW typed WITH (export = 'iceberg') AS SELECT k, count(*) AS n, max(k) AS m FROM t GROUP BY k")
+	b.becomes("/api/v1/views/typed", "running", "0", "")
 	n := b.exported()
 	if e := b.status("typed"); e.Checkpoint != n || e.Error != "" {
 		t.Errorf("a column more: %+v", e)
@@ -397,44 +401,54 @@ func TestOptionsOfAViewChange(t *testing.T) {
 	b.verified("v")
 }
 
-// TestExportsThatAreNotWhole exports views whose topic cannot be read: their files
-// say that they are not whole, and those of a view that is say that.
-func TestExportsThatAreNotWhole(t *testing.T) {
+// TestAViewThatIsNotWhole is not exported: what was exported of the view that had the
+// name before stays. Files that are made of it on demand say that it is not whole, and
+// those of a view that is say that.
+func TestAViewThatIsNotWhole(t *testing.T) {
 	b := publishingBed(t)
 	b.topic("numbers", 1)
 	b.send(&devbroker.Record{Topic: "numbers", Value: []byte(`{"n":1}`)})
-	b.must(numbersOnlySQL)
+	view := func(as string) string {
+		return "\nCREATE MATERIALIZED VIEW " + as + " AS SELECT n, count(*) AS c FROM numbers GROUP BY n;"
+	}
+	b.must(numbersOnlySQL + view("old WITH (export = 'iceberg')"))
 	b.caughtUp()
+	first := b.exported()
+	b.query("DROP MATERIALIZED VIEW old")
 	b.stop()
 	if err := b.broker.Close(); err != nil {
 		t.Fatal(err)
 	}
-	b.must(numbersOnlySQL + `
-CREATE MATERIALIZED VIEW young WITH (export = 'iceberg') AS SELECT n, count(*) AS c FROM numbers GROUP BY n;
-CREATE MATERIALIZED VIEW younger WITH (export = 'parquet') AS SELECT n, count(*) AS c FROM numbers GROUP BY n;`)
+	b.must(numbersOnlySQL + view("old WITH (export = 'iceberg')") + view("young WITH (export = 'parquet')"))
 	n := b.exported()
-	for _, view := range []string{"young", "younger"} {
-		if e := b.status(view); e.Checkpoint != n || e.Whole || e.Rows != 0 || e.Error != "" {
-			t.Errorf("%s: %+v", view, e)
-		}
+	if e := b.status("old"); e.Checkpoint != first || e.Rows != 1 || !e.Whole || !strings.Contains(e.Error, "still reads old records") {
+		t.Errorf("%+v", e)
 	}
-	if got := b.rows("SHOW VIEWS"); strings.Count(got, "not whole yet") != 2 {
+	if e := b.status("young"); e.At != nil || !strings.Contains(e.Error, "still reads old records") {
+		t.Errorf("%+v", e)
+	}
+	if got := b.rows("SHOW VIEWS"); strings.Count(got, ", and none since: the view still reads") != 1 || strings.Count(got, "nothing yet: the view still reads") != 1 {
 		t.Errorf("SHOW VIEWS: %s", got)
 	}
-	text, err := os.ReadFile(filepath.Join(b.dir, "exported", "young", "metadata", "v1.metadata.json"))
+	if files := snapshotFiles(t, filepath.Join(b.dir, "exported", "old")); len(files) != 1 {
+		t.Errorf("the table has %v", files)
+	}
+	if _, err := os.Stat(filepath.Join(b.dir, "exported", "young")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	dir := filepath.Join(b.dir, checkpointsDir, fmt.Sprintf("%08d", n))
+	table := filepath.Join(t.TempDir(), "table")
+	if code, _, errs := weir("checkpoint", "export", dir, "--view", "young", "--format", "iceberg", "-o", table); code == exitOK {
+		t.Errorf("on demand: %d %s", code, errs)
+	}
+	text, err := os.ReadFile(filepath.Join(table, "metadata", "v1.metadata.json"))
 	if err != nil || !strings.Contains(string(text), `"weir.whole": "false"`) {
 		t.Errorf("%v: %s", err, text)
-	}
-	whole := func(file string) string {
-		return cellsOf(t, "SELECT decode(value) FROM parquet_kv_metadata('"+file+"') WHERE decode(key) = 'weir.whole'")
-	}
-	if got := whole(filepath.Join(b.dir, "exported", "younger", "newest.parquet")); got != "\"false\"\n" {
-		t.Errorf("the file says %s", got)
 	}
 	for view, want := range map[string]string{"young": "false", "v": "true"} {
 		for _, path := range []string{fmt.Sprintf("/api/v1/checkpoints/%d/%s.parquet", n, view), "/api/v1/views/" + view + "/scan.parquet"} {
 			file, _ := b.download(path)
-			if got := whole(file); got != `"`+want+"\"\n" {
+			if got := cellsOf(t, "SELECT decode(value) FROM parquet_kv_metadata('"+file+"') WHERE decode(key) = 'weir.whole'"); got != `"`+want+"\"\n" {
 				t.Errorf("%s says %s", path, got)
 			}
 		}

@@ -180,15 +180,13 @@ func exportText(e *queryable.ViewExport) any {
 	if e == nil {
 		return nil
 	}
-	text := "waits for a checkpoint"
+	text, since := "waits for a checkpoint", "nothing yet: "
 	if e.At != nil {
 		text = fmt.Sprintf("epoch %d", e.Epoch)
-		if !e.Whole {
-			text += ", not whole yet"
-		}
+		since = text + ", and none since: "
 	}
 	if e.Error != "" {
-		text += ", then failed: " + e.Error
+		return since + e.Error
 	}
 	return text
 }
