@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,10 +24,7 @@ const exportLock = "weir-lock"
 // exported is the directory of exports, absolute. Nothing of the appliance's own lies
 // in it, and it in nothing of that: what SQL names below it is a directory there.
 func (c *config) exported() (string, error) {
-	if c.ExportDir == "" {
-		return filepath.Abs(filepath.Join(c.Data, exportedDir))
-	}
-	dir, err := filepath.Abs(c.ExportDir)
+	dir, err := filepath.Abs(cmp.Or(c.ExportDir, filepath.Join(c.Data, exportedDir)))
 	if err != nil {
 		return "", err
 	}

@@ -613,6 +613,10 @@ func TestExportDir(t *testing.T) {
 			t.Errorf("%q: %s, %v", dir, got, err)
 		}
 	}
+	c := config{serveFlags: serveFlags{Data: data, Checkpoints: filepath.Join(data, exportedDir, "cp")}}
+	if dir, err := c.exported(); err == nil {
+		t.Errorf("checkpoints lie in %s", dir)
+	}
 	for _, flag := range []string{"s3://bucket/x", "file:///x"} {
 		if code, _, errs := weir("demo", "--data", data, "--export-dir", flag); code != 2 || !strings.Contains(errs, "not exported to object storage") {
 			t.Errorf("%s: %d %s", flag, code, errs)
