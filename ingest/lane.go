@@ -197,10 +197,21 @@ func (l *lane) next(ctx context.Context, b *builder) (*kafka.Fetched, error) {
 	wait, cancel := context.WithTimeoutCause(ctx, gather, errGathered)
 	defer cancel()
 	f, err := l.reader().Next(wait)
-	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return nil, errGathered
+	return f, waited(ctx, err)
+}
+
+// waited is what an error of a wait shorter than ctx means: when both have ended, the
+// end of the wait is no news.
+func waited(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return errGathered
 	}
-	return f, err
+	return err
 }
 
 // take puts one fetched run into batches.

@@ -81,7 +81,7 @@ func nextSoon(ctx context.Context, rd *kafka.Reader) (*kafka.Fetched, error) {
 		soon, cancel := context.WithTimeout(ctx, replayPatience)
 		got, err := rd.Next(soon)
 		cancel()
-		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		if err = waited(ctx, err); !errors.Is(err, errGathered) {
 			return got, err
 		}
 		if st := rd.Status(); st.Err != nil {
