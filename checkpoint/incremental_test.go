@@ -110,6 +110,27 @@ func TestIncrementalBytes(t *testing.T) {
 	}
 }
 
+// TestAnotherEngine: nothing is shared with what another engine computed, so that
+// the one that a manifest names has computed all of it.
+func TestAnotherEngine(t *testing.T) {
+	const groups = 20_000
+	g := newGrowing(t, vfs.NewMem(), "state", groups)
+	fsys, r := vfs.NewMem(), rng(t)
+	for i, engine := range []string{"duckdb v1", "duckdb v1", "duckdb v2", "duckdb v2"} {
+		m, _ := g.checkpoint(t, fsys, dir, Options{Engine: engine})
+		if again := i%2 == 1; m.Engine != engine || m.Views[0].Whole() == again || (m.BasedOn != nil) != again {
+			t.Errorf("checkpoint %d of %s: engine %q, %d parts, based on %+v", m.Checkpoint, engine, m.Engine, len(m.Views[0].Parts), m.BasedOn)
+		}
+		g.some(t, r, groups, groups/100)
+	}
+	m, _ := g.checkpoint(t, fsys, dir, Options{Engine: "duckdb v2"})
+	c, err := Open(fsys, Path(fsys, dir, m.Checkpoint))
+	must(t, err)
+	if c.Manifest.Engine != m.Engine {
+		t.Errorf("read as of engine %q", c.Manifest.Engine)
+	}
+}
+
 // BenchmarkIncremental writes a whole checkpoint, one after 1 % of the groups
 // changed, compacts it and restores it, on the disk, while a commit goes on every
 // 20 ms.

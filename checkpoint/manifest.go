@@ -31,6 +31,7 @@ type Manifest struct {
 	Epoch         uint64    `json:"epoch"`      // of the snapshot
 	Created       time.Time `json:"created"`
 	Writer        string    `json:"writer"`
+	Engine        string    `json:"engine,omitempty"`    // what computed all results that are no accumulators
 	Savepoint     string    `json:"savepoint,omitempty"` // its name, if it is one: kept until it is dropped
 	// History is the token of the state's newest mark: a later checkpoint may be
 	// based on this one when the state still knows it. Empty: never.

@@ -60,6 +60,10 @@ type Options struct {
 	Rest float64
 	// Writer names the program in the manifest, for people.
 	Writer string
+	// Engine names in the manifest what the Finalizer computes results with, and its
+	// version: another may have other results. So files of a checkpoint of another
+	// Engine are not shared.
+	Engine string
 	// Whole writes every view as one file. Else those of which the snapshot says
 	// what changed since the newest checkpoint share its files and add a delta. A
 	// savepoint is always whole.
@@ -165,8 +169,8 @@ func (w *writer) write(ctx context.Context) (_ *Manifest, err error) {
 }
 
 // number is the next free one. It also finds the newest checkpoint that the
-// state went on from: an unreadable one, one of an older format or one of another
-// state shares nothing and is no reason not to write another.
+// state went on from: an unreadable one, one of an older format, of another engine or
+// of another state shares nothing and is no reason not to write another.
 func (w *writer) number() (uint64, error) {
 	ids, err := numbers(w.fs, w.dir)
 	if err != nil {
@@ -181,7 +185,7 @@ func (w *writer) number() (uint64, error) {
 			break
 		}
 		m, err := readManifest(w.fs, Path(w.fs, w.dir, id))
-		if err == nil && m.FormatVersion == FormatVersion && m.History != "" && w.history.Knows(m.History, m.Epoch) {
+		if err == nil && m.FormatVersion == FormatVersion && m.Engine == w.o.Engine && m.History != "" && w.history.Knows(m.History, m.Epoch) {
 			w.last = m
 		}
 	}
@@ -196,7 +200,7 @@ func (w *writer) manifest(id uint64) *Manifest {
 	cat := w.snap.Catalog()
 	m := &Manifest{
 		Format: formatName, FormatVersion: FormatVersion,
-		Checkpoint: id, Epoch: w.snap.Epoch(), Created: w.o.Now().UTC().Truncate(time.Microsecond), Writer: w.o.Writer, Savepoint: w.o.Savepoint,
+		Checkpoint: id, Epoch: w.snap.Epoch(), Created: w.o.Now().UTC().Truncate(time.Microsecond), Writer: w.o.Writer, Engine: w.o.Engine, Savepoint: w.o.Savepoint,
 		Slots: state.Slots, NextID: cat.NextID, NextCursor: cat.NextCursor,
 		Sources: []Source{}, Cursors: []Cursor{}, Views: []View{}, Queries: []Query{},
 		Quarantine: Quarantine{Sources: []QuarantineCount{}, Columns: quarantineColumns()},

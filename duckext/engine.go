@@ -25,6 +25,9 @@ type Engine struct {
 	tables registry
 }
 
+// Version names the DuckDB that is linked: "duckdb v1.5.6".
+func Version() string { return "duckdb " + mapping.LibraryVersion() }
+
 // Open starts an instance.
 func Open(o Options) (*Engine, error) {
 	o = o.withDefaults()

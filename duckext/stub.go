@@ -20,6 +20,9 @@ type Engine struct{}
 // Program is not available in this build.
 type Program struct{}
 
+// Version is empty: this build has no DuckDB.
+func Version() string { return "" }
+
 // Open says that this build has no DuckDB.
 func Open(Options) (*Engine, error) { return nil, errNotLinked }
 
