@@ -96,7 +96,7 @@ func (c *checkpointTransformCmd) Run(ctx context.Context, s streams, log *slog.L
 	}
 	defer done()
 	m, err := checkpoint.Transform(ctx, f.Checkpoint, into.fs, into.dir, e.states(), fin,
-		checkpoint.TransformOptions{Options: checkpoint.Options{Savepoint: c.Name, Writer: version()}, SQL: sql})
+		checkpoint.TransformOptions{Options: checkpoint.Options{Savepoint: c.Name, Writer: version(), Engine: duckext.Version()}, SQL: sql})
 	if err != nil {
 		return f.named(err)
 	}
@@ -208,7 +208,7 @@ func (c *checkpointMergeCmd) Run(ctx context.Context, s streams, log *slog.Logge
 		return err
 	}
 	defer done()
-	m, err := checkpoint.Merge(ctx, from, into.fs, into.dir, fin, checkpoint.Options{Savepoint: c.Name, Writer: version()})
+	m, err := checkpoint.Merge(ctx, from, into.fs, into.dir, fin, checkpoint.Options{Savepoint: c.Name, Writer: version(), Engine: duckext.Version()})
 	if err != nil {
 		for _, f := range all {
 			err = f.named(err)
