@@ -63,7 +63,7 @@ func VacantName(fsys vfs.FS, dir, name string) error {
 	if err != nil || m == nil {
 		return err
 	}
-	return &Error{Kind: ErrExists, Path: Path(fsys, dir, m.Checkpoint), What: fmt.Sprintf("it is savepoint %q", name), Do: "give another name, or drop that savepoint first"}
+	return &Error{Kind: ErrExists, Path: Path(fsys, dir, m.Checkpoint), What: fmt.Sprintf("it is savepoint %q", name), Do: "give another name"}
 }
 
 // FindSavepoint finds a savepoint of dir by its exact name. It fails with

@@ -230,6 +230,9 @@ func footer(r *io.SectionReader) (out *FolderFile, err error) {
 // vacant refuses a directory that holds anything else than what an export leaves
 // that did not end.
 func vacant(fsys vfs.FS, dir string) error {
+	if _, err := fsys.Stat(fsys.PathJoin(dir, "metadata", "version-hint.text")); err == nil {
+		return fmt.Errorf("%s holds an Iceberg table: an export keeps its format; export to another directory, or remove this one if nobody reads the table", dir)
+	}
 	for _, d := range []string{"", epochsName} {
 		names, err := fsys.List(fsys.PathJoin(dir, d))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -185,6 +185,7 @@ func TestFolderLeavesOthersAlone(t *testing.T) {
 	for name, want := range map[string]string{
 		"/f/mine.txt":                             "/f holds mine.txt, and no export of Weir",
 		"/f/metadata/v1.metadata.json":            "/f holds metadata",
+		"/f/metadata/version-hint.text":           "/f holds an Iceberg table: an export keeps its format",
 		"/f/epochs/1.parquet":                     "/f holds epochs/1.parquet",
 		"/f/epochs/" + numbered(1)[0] + ".backup": "/f holds epochs/",
 		"/f/newest.parquet":                       "is damaged, or no Parquet file",

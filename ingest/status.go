@@ -11,7 +11,8 @@ import (
 // States of a source.
 const (
 	Running = "running"
-	Waiting = "waiting" // for its topic, its brokers, or a view to feed
+	Waiting = "waiting" // for its topic or its brokers
+	Idle    = "idle"    // no view reads it, and so its topic is not asked for
 	Stopped = "stopped" // Err says why
 )
 
@@ -73,7 +74,11 @@ func (p *Pipeline) Status(src *state.Source) (s SourceStatus, ok bool) {
 	f := p.feeds[src.ID]
 	p.mu.Unlock()
 	if f == nil {
-		return SourceStatus{State: Waiting, Newest: -1}, false
+		s := SourceStatus{State: Waiting, Newest: -1}
+		if !slices.ContainsFunc(p.o.Store.Catalog().Views, func(v state.View) bool { return v.Source == src.ID }) {
+			s.State = Idle
+		}
+		return s, false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -86,7 +86,7 @@ func lockDir(dir string, fsys vfs.FS) (io.Closer, error) {
 	}
 	lock, err := fsys.Lock(fsys.PathJoin(dir, "lock"))
 	if err != nil {
-		return nil, fmt.Errorf("state directory %s: %w (%w)", dir, ErrInUse, err)
+		return nil, fmt.Errorf("state directory %s: %w (%w): stop that process, or give another --data", dir, ErrInUse, err)
 	}
 	return lock, nil
 }

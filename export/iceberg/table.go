@@ -132,6 +132,8 @@ func vacant(fsys vfs.FS, dir string) error {
 		for _, name := range names {
 			_, mine := snapshotOf(name)
 			switch {
+			case d == "" && name == "epochs":
+				return fmt.Errorf("%s holds Parquet files of an export: an export keeps its format; export to another directory, or remove this one if nobody reads the files", dir)
 			case d == "" && (name == "data" || name == "metadata"):
 			case d != "" && (mine || unfinished(name)), d == "metadata" && (name == lockName || name == hintName):
 			default:

@@ -103,7 +103,7 @@ type RecreatedError struct {
 }
 
 func (e *RecreatedError) Error() string {
-	return fmt.Sprintf("topic %q was deleted and created again (id %v became %v): its records are not those that were read so far; drop the source and create it again to read the new topic",
+	return fmt.Sprintf("topic %q was deleted and created again (id %v became %v): its records are not those that were read so far; to read the new topic, drop the views of the source, then the source, and create them again",
 		e.Topic, e.Old, e.New)
 }
 

@@ -145,12 +145,12 @@ func parseEvery(v string) (time.Duration, error) {
 			return time.Duration(n) * u, nil
 		}
 	}
-	return 0, fmt.Errorf("'%s' is no time such as '5 minutes': a whole number of seconds, minutes, hours or days", v)
+	return 0, fmt.Errorf("'%s' is no whole number of seconds, minutes, hours or days", v)
 }
 
 func checkExportKeep(v string) error {
 	if n, err := strconv.Atoi(v); err != nil || n < 1 || n > 10_000 {
-		return fmt.Errorf("'%s' is no number from 1 to 10000", v)
+		return fmt.Errorf("'%s' is not such a number", v)
 	}
 	return nil
 }
