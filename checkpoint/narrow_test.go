@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -105,6 +106,27 @@ func testNarrowKeys(t *testing.T, fsys vfs.FS, typ sqltype.Type) {
 	take("a key that does not fit", 1, rows(5, unfit))
 	take("while it is there", 1, rows(6))
 	take("and counts on", 1, rows(unfit))
+
+	// The key is NULL in the file, which is not what the group is called.
+	at, err := Open(fsys, Path(fsys, dir, 6))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := at.Table(p.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	results, err := table.Results(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer results.Release()
+	for results.Next() {
+	}
+	if want := "the group __key_1 = NULL or a value that files cannot hold is in error: __key_1: the " + typ.String(); results.Err() == nil || !strings.Contains(results.Err().Error(), want) {
+		t.Errorf("%v, not %s", results.Err(), want)
+	}
 }
 
 // TestDeltaOfGoneNarrowKey: a group came and went between two checkpoints, and its key

@@ -11,6 +11,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"weir/internal/recordbatch"
+	"weir/state/plan"
+	"weir/state/sqltype"
 )
 
 // Results reads what SELECT * FROM the view would show: its result columns (see
@@ -80,7 +82,7 @@ func (r *results) convert(rec arrow.RecordBatch) (arrow.RecordBatch, error) {
 		case visible.IsNull(i) || !visible.Value(i):
 			continue
 		case why.IsValid(i):
-			return nil, fmt.Errorf("view %s: the group %s is in error: %s", r.view.Name, r.key(rec, i), why.Value(i))
+			return nil, fmt.Errorf("view %s: the group %s is in error: %s", r.view.Name, r.key(rec, i, why.Value(i)), why.Value(i))
 		}
 		if n := len(runs) - 1; n >= 0 && runs[n][1] == int64(i) {
 			runs[n][1]++
@@ -125,11 +127,16 @@ func (r *results) convert(rec arrow.RecordBatch) (arrow.RecordBatch, error) {
 	return array.NewRecordBatch(r.schema, cols, rows), nil
 }
 
-// key shows the key of a row to people.
-func (r *results) key(rec arrow.RecordBatch, row int) string {
+// key shows the key of a row to people. why is the row's error: a key that the file
+// cannot hold is NULL there, and the error names the first of them.
+func (r *results) key(rec arrow.RecordBatch, row int, why string) string {
 	var parts []string
+	misfit := slices.ContainsFunc(r.view.Plan.Keys, func(k plan.Key) bool { return why == unfit(sqltype.Field{Name: k.Name, Type: k.Type}) })
 	for i, k := range r.view.Plan.Keys {
 		text := "NULL"
+		if misfit {
+			text = "NULL or a value that files cannot hold"
+		}
 		if c := rec.Column(r.n + i); c.IsValid(row) {
 			text = c.ValueStr(row)
 		}

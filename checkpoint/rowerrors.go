@@ -61,12 +61,16 @@ func (r *rowErrors) result(errs []string) {
 	}
 }
 
+func unfit(f sqltype.Field) string {
+	return fmt.Sprintf("%s: the %s does not fit %s", f.Name, f.Type, f.Type.File())
+}
+
 // misfit notes rows whose value of a column does not fit; column -1 is a result.
 func (r *rowErrors) misfit(rows []int, column int, f sqltype.Field) {
 	for _, i := range rows {
 		e := r.text[i]
 		if e == nil {
-			e = &rowError{text: fmt.Sprintf("%s: the %s does not fit %s", f.Name, f.Type, f.Type.File()), at: errorFile}
+			e = &rowError{text: unfit(f), at: errorFile}
 			r.text[i] = e
 		}
 		// The accumulators of a group that failed to merge are not kept.

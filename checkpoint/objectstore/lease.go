@@ -154,13 +154,17 @@ func (l *Lease) held(by *leaseText, quiet bool) *HeldError {
 func (l *Lease) take(old string) error {
 	mine := &leaseText{Owner: l.who, Format: leaseFormat, Nonce: rand.Text(), Since: l.o.Now().UTC().Truncate(time.Second)}
 	err := l.write(mine, old)
-	if err != nil && !errors.Is(err, errChanged) {
+	changed := errors.Is(err, errChanged)
+	if err != nil && !changed {
 		return err
 	}
 	l.mine = mine
 	err = l.look()
 	if held, ok := errors.AsType[*HeldError](err); ok { // it was faster
 		l.mine, held.Lost = nil, false
+	}
+	if changed && errors.Is(err, fs.ErrNotExist) { // it was faster, and gave it back
+		l.mine = nil
 	}
 	l.seen = nil
 	return err
