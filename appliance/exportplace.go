@@ -85,6 +85,9 @@ func (p *publisher) place(to string) (string, error) {
 	if !filepath.IsLocal(filepath.FromSlash(to)) {
 		return "", fmt.Errorf("%s is not below the directory of exports", to)
 	}
+	if first, _, _ := strings.Cut(to, "/"); strings.EqualFold(first, exportLock) {
+		return "", fmt.Errorf("%s is the lock of the directory of exports", first)
+	}
 	dir := p.dir
 	for name := range strings.SplitSeq(to, "/") {
 		dir = filepath.Join(dir, name)
@@ -97,21 +100,35 @@ func (p *publisher) place(to string) (string, error) {
 			return "", err
 		}
 	}
+	for _, sub := range []string{"", "metadata"} {
+		if err := plainFile(filepath.Join(dir, sub, exportLock)); err != nil {
+			return "", err
+		}
+	}
 	return dir, nil
 }
 
 // plainDir refuses what is there and is no directory itself.
 func plainDir(dir string) error {
-	st, err := os.Lstat(dir)
+	return refuseOther(dir, fs.FileMode.IsDir, "directory")
+}
+
+// plainFile refuses what is there and is no file itself: to lock a file empties it.
+func plainFile(name string) error {
+	return refuseOther(name, fs.FileMode.IsRegular, "file")
+}
+
+func refuseOther(path string, is func(fs.FileMode) bool, what string) error {
+	st, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("look at the directory of an export: %w", err)
+		return fmt.Errorf("look at what is exported: %w", err)
 	case st.Mode()&fs.ModeSymlink != 0:
-		return fmt.Errorf("%s is a symbolic link: below --export-dir none is followed", dir)
-	case !st.IsDir():
-		return fmt.Errorf("%s is no directory", dir)
+		return fmt.Errorf("%s is a symbolic link: below --export-dir none is followed", path)
+	case !is(st.Mode()):
+		return fmt.Errorf("%s is no %s", path, what)
 	}
 	return nil
 }
@@ -123,7 +140,11 @@ func (p *publisher) open(to string) (string, error) {
 			return "", err
 		}
 		// The lock goes by the path.
-		lock, err := vfs.Default.Lock(filepath.Join(unlinked(p.dir), exportLock))
+		name := filepath.Join(unlinked(p.dir), exportLock)
+		if err := plainFile(name); err != nil {
+			return "", err
+		}
+		lock, err := vfs.Default.Lock(name)
 		if err != nil {
 			return "", fmt.Errorf("lock %s, which another appliance may export to: give each --export-dir of its own: %w", p.dir, err)
 		}

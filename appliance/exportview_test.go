@@ -268,8 +268,17 @@ CREATE MATERIALIZED VIEW v WITH (export = 'iceberg', export_to = 'a/v') AS SELEC
 	if err := os.WriteFile(filepath.Join(dir, "full", "budget.xls"), []byte("mine"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range []string{"link", "half/metadata"} {
-		if err := os.Symlink(outside, filepath.Join(dir, l)); err != nil {
+	for _, d := range []string{"locked", "tied/metadata"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	precious := filepath.Join(t.TempDir(), "precious")
+	if err := os.WriteFile(precious, []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for l, to := range map[string]string{"link": outside, "half/metadata": outside, "locked/weir-lock": precious, "tied/metadata/weir-lock": precious} {
+		if err := os.Symlink(to, filepath.Join(dir, l)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -279,10 +288,14 @@ CREATE MATERIALIZED VIEW v WITH (export = 'iceberg', export_to = 'a/v') AS SELEC
 		"link":   "is a symbolic link",
 		"link/w": "is a symbolic link",
 		"half":   "is a symbolic link",
-		"full":   "holds budget.xls, and no table that Weir wrote",
-		"A/V":    "view v is exported to",
-		"a":      "view v is exported to",
-		"a/v/w":  "view v is exported to",
+		"locked": "is a symbolic link",
+		"tied":   "is a symbolic link",
+
+		"weir-lock": "is the lock of the directory of exports",
+		"full":      "holds budget.xls, and no table that Weir wrote",
+		"A/V":       "view v is exported to",
+		"a":         "view v is exported to",
+		"a/v/w":     "view v is exported to",
 	} {
 		_, err := b.run.client.Query(t.Context(), fmt.Sprintf("CREATE MATERIALIZED VIEW w WITH (export = 'iceberg', export_to = '%s') AS SELECT k FROM t GROUP BY k", to))
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -313,7 +326,11 @@ CREATE MATERIALIZED VIEW v WITH (export = 'iceberg', export_to = 'a/v') AS SELEC
 	if got := b.rows("SHOW VIEWS"); strings.Contains(got, `"w"`) {
 		t.Errorf("it was created: %s", got)
 	}
-	// A link that comes later is not followed either.
+	// A link that comes later is not followed either, and what it names is not emptied.
+	lock := filepath.Join(dir, "typed", "metadata", "weir-lock")
+	if err := errors.Join(os.Remove(lock), os.Symlink(precious, lock)); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.RemoveAll(filepath.Join(dir, "a", "v")); err != nil {
 		t.Fatal(err)
 	}
@@ -323,11 +340,16 @@ CREATE MATERIALIZED VIEW v WITH (export = 'iceberg', export_to = 'a/v') AS SELEC
 	b.send(&devbroker.Record{Topic: "t", Value: []byte(`{"k":"a"}`)})
 	b.caughtUp()
 	b.exported()
-	if e := b.status("v"); !strings.Contains(e.Error, "is a symbolic link") {
-		t.Errorf("%+v", e)
+	for _, v := range []string{"v", "typed"} {
+		if e := b.status(v); !strings.Contains(e.Error, "is a symbolic link") {
+			t.Errorf("%s: %+v", v, e)
+		}
 	}
 	if names, err := os.ReadDir(outside); err != nil || len(names) > 0 {
 		t.Errorf("outside there is %v, %v", names, err)
+	}
+	if text, err := os.ReadFile(precious); err != nil || string(text) != "mine" {
+		t.Errorf("a file elsewhere is %q, %v", text, err)
 	}
 }
 
@@ -376,8 +398,22 @@ func TestOptionsOfAViewChange(t *testing.T) {
 	if e := b.status("v"); e.Checkpoint != n || e.Format != "iceberg" || e.Rows != 1 {
 		t.Errorf("by OR REPLACE: %+v", e)
 	}
+	// What a checkpoint said of a view that read old records is over when it has.
+	p, v := b.run.publisher, b.run.store.Catalog().Views[0]
+	p.note(p.views[v.ID], nil, errYoung)
+	if e := b.status("v"); !strings.HasPrefix(e.Error, "waits for a checkpoint") {
+		t.Errorf("after it has read old records: %+v", e)
+	}
+	if got := b.rows("SHOW VIEWS"); !strings.Contains(got, ", and none since: waits for a checkpoint") {
+		t.Errorf("SHOW VIEWS: %s", got)
+	}
+	n = b.exported()
+	if e := b.status("v"); e.Error != "" || e.Checkpoint != n {
+		t.Errorf("after a checkpoint: %+v", e)
+	}
 	for sql, want := range map[string]string{
-		view(""): "there is a materialized view v already",
+		view(""):                          "use CREATE OR REPLACE MATERIALIZED VIEW, which changes the options and keeps the groups",
+		view("WITH (export = 'iceberg')"): "there is a materialized view v already",
 		replace("CREATE MATERIALIZED VIEW v AS SELECT k, count(k) AS n FROM t GROUP BY k"): "it would throw the state away",
 		replace(view("WITH (export = 'iceberg', export_to = 'one')")):                      "and no table that Weir wrote",
 	} {
