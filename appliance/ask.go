@@ -63,6 +63,7 @@ func (b backend) ask(ctx context.Context, r queryable.QueryRequest) (*queryable.
 	rows := &queryable.Rows{
 		Answer:    w.answer(queryable.Answer{Epoch: res.Epoch, Positions: b.leased.positions(res.Epoch)}),
 		Truncated: func() bool { return res.Truncated || w.part.Load() },
+		Undecoded: w.undecoded.Load,
 	}
 	for _, c := range res.Columns {
 		t, err := sqltype.Parse(c.Type)

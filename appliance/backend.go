@@ -154,9 +154,18 @@ func (b backend) describe(sn *state.Snapshot, v *state.View) queryable.View {
 		d.State, d.Error = ingest.Stopped, s.Err.Error()
 	}
 	if st.Errors > 0 && d.Error == "" {
-		d.Error = fmt.Sprintf("%d groups are in error: SQL that reads them fails, and look-ups say why", st.Errors)
+		d.Error = overflowed(st.Errors)
 	}
 	return d
+}
+
+// overflowed says how many groups of a view hold a sum that overflowed. Those whose
+// results fail are others: only who computes them knows of them.
+func overflowed(n int64) string {
+	if n == 1 {
+		return "1 group has a sum beyond its type: SQL that reads it fails, and a scan says which it is"
+	}
+	return fmt.Sprintf("%d groups have a sum beyond its type: SQL that reads them fails, and a scan says which they are", n)
 }
 
 func viewColumns(v *state.View) []queryable.Column {

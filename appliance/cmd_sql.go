@@ -20,7 +20,7 @@ type sqlCmd struct {
 
 func (sqlCmd) Help() string {
 	return "Examples:\n  weir sql 'SELECT * FROM top_cities'\n  weir sql --format csv 'FROM revenue_by_city' > cities.csv\n  weir sql 'VERIFY VIEW revenue_by_city'\n\n" +
-		"Exit status: 0 answered in full, 1 an error, 2 wrong usage, 3 answered, but not in full: the answer was cut, or a view still reads old records; standard error says which."
+		"Exit status: 0 answered in full, 1 an error, 2 wrong usage, 3 answered, but not in full: the answer was cut, or a view still reads old records; standard error says which. Records of a source that could not be decoded are not shown; standard error counts them, and the status is 0."
 }
 
 func (c *sqlCmd) Run(ctx context.Context, s streams) error {
@@ -55,6 +55,9 @@ func (c *sqlCmd) Run(ctx context.Context, s streams) error {
 		fmt.Fprintln(s.err, "weir: the answer is not whole: it was cut at the row limit, or a source showed its newest 1,000 records only")
 		code = exitCode(exitPartial)
 	}
+	if part.Undecoded > 0 { // and yet it is all that there is to show
+		fmt.Fprintln(s.err, "weir:", client.NotDecoded(part.Undecoded))
+	}
 	for _, v := range part.Backfilling {
 		fmt.Fprintln(s.err, "weir:", notWhole(v))
 		code = exitCode(exitPartial)
@@ -76,5 +79,5 @@ func (c *sqlCmd) print(ctx context.Context, cl *client.Client, out io.Writer, sq
 	if out == nil {
 		out = os.Stdout
 	}
-	return client.Partial{Truncated: r.Truncated, Backfilling: r.Backfilling}, client.WriteTable(out, r)
+	return client.Partial{Truncated: r.Truncated, Undecoded: r.Undecoded, Backfilling: r.Backfilling}, client.WriteTable(out, r)
 }

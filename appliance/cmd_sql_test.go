@@ -27,6 +27,10 @@ func TestSQLStatus(t *testing.T) {
 			w.Header().Set("Weir-Truncated", "1")
 			body += `,"truncated":true`
 		}
+		if strings.Contains(string(b), "bad") {
+			w.Header().Set("Weir-Undecoded", "2")
+			body += `,"undecoded":2`
+		}
 		if strings.Contains(string(b), "wrong") {
 			w.WriteHeader(http.StatusBadRequest)
 			body = `{"error":{"code":"bad_request","message":"it is wrong"`
@@ -45,6 +49,7 @@ func TestSQLStatus(t *testing.T) {
 	}{
 		"FROM v":             {exitOK, nil},
 		"FROM young":         {exitPartial, []string{"view young one is not whole yet", "view other is not whole yet"}},
+		"FROM bad":           {exitOK, []string{"2 of the newest records could not be decoded and are not shown"}},
 		"FROM many":          {exitPartial, []string{"cut at the row limit"}},
 		"FROM many, young":   {exitPartial, []string{"cut at the row limit", "view young one is not whole yet"}},
 		"FROM wrong":         {exitError, []string{"it is wrong"}},

@@ -200,7 +200,7 @@ func (e *exporter) writeLive(ctx context.Context, w io.Writer, view string) (fro
 	for i, c := range rows.Columns {
 		columns[i], roles[i] = c.Field, c.Role
 	}
-	in := &fileRows{RecordReader: rows.Records, columns: columns, roles: roles}
+	in := &fileRows{RecordReader: rows.Records, columns: columns, roles: roles, unfit: rows.Unfit}
 	defer in.drop()
 	_, err = export.Parquet(ctx, w, columns, in, export.Options{Metadata: map[string]string{
 		"weir.view": view, "weir.epoch": strconv.FormatUint(rows.Epoch, 10), "weir.whole": strconv.FormatBool(len(rows.Backfilling) == 0),
@@ -212,7 +212,8 @@ func (e *exporter) writeLive(ctx context.Context, w io.Writer, view string) (fro
 type fileRows struct {
 	array.RecordReader
 	columns []sqltype.Field
-	roles   []string // nil when they are not told
+	roles   []string                             // nil when they are not told
+	unfit   func(arrow.RecordBatch, error) error // as in queryable.Rows
 	rec     arrow.RecordBatch
 	err     error
 }
@@ -257,6 +258,9 @@ func (r *fileRows) Next() bool {
 		return false
 	}
 	r.rec, r.err = checkpoint.FileBatch(r.columns, r.RecordReader.RecordBatch())
+	if r.err != nil && r.unfit != nil {
+		r.err = r.unfit(r.RecordReader.RecordBatch(), r.err)
+	}
 	return r.err == nil
 }
 

@@ -31,11 +31,13 @@ func (n *newest) scan(ctx context.Context, s duckext.ScanSpec) (array.RecordRead
 		n.err = n.l.a.readOnly()
 	}
 	if n.rec == nil && n.err == nil {
+		var refused int
 		var more bool
-		n.rec, more, n.err = n.l.a.pipeline.Newest(ctx, n.src, n.columns, newestRecords)
+		n.rec, refused, more, n.err = n.l.a.pipeline.Newest(ctx, n.src, n.columns, newestRecords)
 		if more {
 			n.l.witness.part.Store(true)
 		}
+		n.l.witness.undecoded.Add(int64(refused))
 	}
 	if n.err != nil {
 		return nil, n.err

@@ -4,6 +4,7 @@ package appliance
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"weir/appliance/devbroker"
@@ -32,8 +33,26 @@ func TestPartOfASourceIsMarked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := rowsText(res); got != step.rows || res.Truncated != step.part {
-			t.Errorf("after %d records: %q, truncated %v; want %q, %v", step.to, got, res.Truncated, step.rows, step.part)
+		if got := rowsText(res); got != step.rows || res.Truncated != step.part || res.Undecoded != 0 {
+			t.Errorf("after %d records: %q, truncated %v, %d undecoded; want %q, %v", step.to, got, res.Truncated, res.Undecoded, step.rows, step.part)
 		}
+	}
+}
+
+// TestUndecodedAreNotMore: a record that cannot be decoded is no row, but neither are
+// there more rows than those that are shown. Two scans of a query see it once.
+func TestUndecodedAreNotMore(t *testing.T) {
+	b := newBed(t)
+	b.topic("t", 1)
+	b.must(`CREATE SOURCE t (x BIGINT) WITH (connector = 'kafka', topic = 't', format = 'json');`)
+	b.send(&devbroker.Record{Topic: "t", Value: []byte(`{"x":1}`)}, &devbroker.Record{Topic: "t", Value: []byte("no JSON")}, &devbroker.Record{Topic: "t", Value: []byte(`{"x":2}`)})
+	for _, sql := range []string{"SELECT x FROM t ORDER BY x", "SELECT x FROM t UNION SELECT x FROM t ORDER BY x"} {
+		if res := b.query(sql); rowsText(res) != "1\n2\n" || res.Truncated || res.Undecoded != 1 {
+			t.Errorf("%s: %q, truncated %v, %d undecoded", sql, rowsText(res), res.Truncated, res.Undecoded)
+		}
+	}
+	code, out, errs := weir("sql", "--addr", b.run.addr, "SELECT x FROM t")
+	if code != exitOK || !strings.Contains(out, "1 of the newest records could not be decoded and is not shown") || strings.Contains(out+errs, "cut") {
+		t.Errorf("weir sql: %d %s%s", code, out, errs)
 	}
 }

@@ -71,8 +71,8 @@ func (b backend) Query(ctx context.Context, r queryable.QueryRequest) (*queryabl
 		if err != nil {
 			return nil, sqlError(err, 0)
 		}
-		return b.table([]sqltype.Field{text("view"), number("epoch"), number("records"), number("excluded"), number("compared"), number("missing"), number("extra"), number("different"), text("examples"), text("since")},
-			[][]any{{rep.view, int64(rep.epoch), rep.records, rep.excluded, rep.compared, rep.missing, rep.extra, rep.different, strings.Join(rep.examples, "\n"), orNull(rep.since)}})
+		return b.table([]sqltype.Field{text("view"), number("epoch"), number("records"), number("excluded"), number("compared"), number("missing"), number("extra"), number("different"), text("examples"), text("since"), number("hidden")},
+			[][]any{{rep.view, int64(rep.epoch), rep.records, rep.excluded, rep.compared, rep.missing, rep.extra, rep.different, strings.Join(rep.examples, "\n"), orNull(rep.since), rep.hidden}})
 	}
 	return nil, fmt.Errorf("statement %T is not handled", stmt)
 }

@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"weir/checkpoint"
 	"weir/internal/recordbatch"
 	"weir/queryable"
 	"weir/state"
@@ -20,8 +23,9 @@ import (
 	"weir/state/sqltype"
 )
 
-// errorColumn stands behind the columns of every scan: why a group has no
-// results, NULL when it has.
+// errorColumn stands behind the columns of every scan, whether it is named or not:
+// why a group has no results, NULL when it has. Without it a group in error would
+// look like one whose results are NULL.
 const errorColumn = "__error"
 
 // Scan streams the visible groups of a view in (slot, key) order. It holds a
@@ -62,7 +66,7 @@ func (b backend) Scan(ctx context.Context, r queryable.ScanRequest) (*queryable.
 	rows := recordbatch.NewReader(s.schema, s.batch, func() { s.in.Release(); sn.Close() })
 	return &queryable.Rows{
 		Answer:  queryable.Answer{Epoch: sn.Epoch(), Positions: positions(sn.Positions(v.Cursor))},
-		Columns: s.columns, Records: rows, Next: s.next, Backfilling: backfills(sn.Catalog(), v),
+		Columns: s.columns, Records: rows, Next: s.next, Unfit: s.unfit, Backfilling: backfills(sn.Catalog(), v),
 	}, nil
 }
 
@@ -105,13 +109,13 @@ type viewScan struct {
 	last    []byte // stored key of the last group sent
 }
 
-// choose resolves the names of columns.
+// choose resolves the names of columns; nil are all. errorColumn is behind them
+// unless it is named.
 func (s *viewScan) choose(names []string) error {
 	if names == nil {
 		for i := range s.v.Plan.Results {
 			s.results = append(s.results, i)
 		}
-		s.results = append(s.results, -1)
 	}
 	for _, n := range names {
 		if n == errorColumn {
@@ -123,6 +127,9 @@ func (s *viewScan) choose(names []string) error {
 			return queryable.Errorf(queryable.BadRequest, "view %s has no column %s", s.v.Plan.Name, n)
 		}
 		s.results = append(s.results, i)
+	}
+	if !slices.Contains(s.results, -1) {
+		s.results = append(s.results, -1)
 	}
 	all := viewColumns(s.v)
 	var fields []arrow.Field
@@ -196,7 +203,8 @@ func rowOf(runs [][2]int64, n int64) int {
 }
 
 // present makes a batch of the answer of a batch of the state, and says which
-// rows of the latter it holds.
+// rows of the latter it holds. Groups in error have their keys and no results: what
+// their accumulators hold is from before the error.
 func (s *viewScan) present(in arrow.RecordBatch) (arrow.RecordBatch, [][2]int64, error) {
 	n := len(s.v.Plan.Keys) + len(s.v.Plan.Accs)
 	plain := array.NewRecordBatch(arrow.NewSchema(in.Schema().Fields()[:n], nil), in.Columns()[:n], in.NumRows())
@@ -208,13 +216,23 @@ func (s *viewScan) present(in arrow.RecordBatch) (arrow.RecordBatch, [][2]int64,
 	defer fs.Release()
 	why, texts := mergeErrors(in.Column(n).(*array.String), fs.Errors)
 	defer why.Release()
+	var failed []int
+	for i, text := range texts {
+		if text != "" {
+			failed = append(failed, i)
+		}
+	}
 	cols := make([]arrow.Array, len(s.results))
 	for i, r := range s.results {
-		if r < 0 {
+		switch {
+		case r < 0:
 			cols[i] = why
-			continue
+		case len(failed) == 0 || s.v.Plan.Results[r].Key >= 0:
+			cols[i] = all[r]
+		default:
+			cols[i] = nulled(all[r], failed)
+			defer cols[i].Release()
 		}
-		cols[i] = all[r]
 	}
 	rec := array.NewRecordBatch(s.schema, cols, in.NumRows())
 	if fs.Visible == nil {
@@ -245,6 +263,51 @@ func mergeErrors(merged *array.String, results []string) (arrow.Array, []string)
 		}
 	}
 	return b.NewArray(), texts
+}
+
+// unfit names the group whose value no file can hold, and what its reader can do.
+func (s *viewScan) unfit(batch arrow.RecordBatch, err error) error {
+	bad, ok := errors.AsType[*checkpoint.MisfitError](err)
+	if !ok {
+		return err
+	}
+	var key []string
+	for i, c := range s.columns {
+		if c.Role != queryable.RoleKey {
+			continue
+		}
+		text := "NULL"
+		if batch.Column(i).IsValid(bad.Row) {
+			text = batch.Column(i).ValueStr(bad.Row)
+		}
+		key = append(key, c.Name+" = "+text)
+	}
+	group := "a group"
+	if key != nil {
+		group = "the group " + strings.Join(key, ", ")
+	}
+	return fmt.Errorf("column %s: %s holds a %s beyond what Arrow and Parquet files carry: read it as JSON from scan, leave the column out with scan.arrow?columns=, or have the view cast it to VARCHAR",
+		bad.Column.Name, group, bad.Column.Type)
+}
+
+// nulled is an array with some rows NULL. The caller releases it.
+func nulled(a arrow.Array, rows []int) arrow.Array {
+	d := a.Data()
+	bits := memory.NewResizableBuffer(memory.DefaultAllocator)
+	defer bits.Release()
+	bits.Resize(int(bitutil.BytesForBits(int64(d.Offset() + d.Len()))))
+	if old := d.Buffers()[0]; old != nil && old.Len() > 0 {
+		copy(bits.Bytes(), old.Bytes())
+	} else {
+		memory.Set(bits.Bytes(), 0xff)
+	}
+	for _, i := range rows {
+		bitutil.ClearBit(bits.Bytes(), d.Offset()+i)
+	}
+	buffers := append([]*memory.Buffer{bits}, d.Buffers()[1:]...)
+	out := array.NewData(d.DataType(), d.Len(), buffers, d.Children(), array.UnknownNullCount, d.Offset())
+	defer out.Release()
+	return array.MakeFromData(out)
 }
 
 // failing says what SQL is told of a group in error.

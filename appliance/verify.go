@@ -27,6 +27,7 @@ type report struct {
 	since             string // the checkpoint whose groups it went on from, "" for none
 	records, excluded int64  // read from the topic; left out because quarantined
 	compared          int64
+	hidden            int64 // groups of the view that HAVING hides; their values are not compared
 	missing           int64 // in the topic's answer, not in the view
 	extra             int64 // the other way round
 	different         int64 // in both, with other values
@@ -143,7 +144,7 @@ func (b backend) verifyView(ctx context.Context, sn *state.Snapshot, v *state.Vi
 	if err := c.create(ctx, "actual", results); err != nil {
 		return nil, err
 	}
-	if err := b.eachResult(ctx, sn, v, func(rec arrow.RecordBatch) error { return c.insert(ctx, "actual", results, rec) }); err != nil {
+	if rep.hidden, err = b.eachResult(ctx, sn, v, func(rec arrow.RecordBatch) error { return c.insert(ctx, "actual", results, rec) }); err != nil {
 		return nil, err
 	}
 	if err := c.compare(ctx, &v.Plan, rep, base.table != nil); err != nil {
@@ -212,29 +213,31 @@ func orders(name string) bool {
 	return name == "kafka_timestamp" || name == "kafka_partition" || name == "kafka_offset"
 }
 
-// eachResult gives the results of a view, batch by batch.
-func (b backend) eachResult(ctx context.Context, sn *state.Snapshot, v *state.View, f func(arrow.RecordBatch) error) error {
+// eachResult gives the results of a view, batch by batch, and says how many groups
+// HAVING hides.
+func (b backend) eachResult(ctx context.Context, sn *state.Snapshot, v *state.View, f func(arrow.RecordBatch) error) (hidden int64, err error) {
 	in, err := sn.Scan(ctx, state.ScanRequest{View: v.ID, Extra: state.Extra{Error: true}})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer in.Release()
 	s := &viewScan{ctx: ctx, b: b, v: v}
 	if err := s.choose(nil); err != nil {
-		return err
+		return 0, err
 	}
 	for in.Next() {
 		rec, _, err := s.present(in.RecordBatch())
 		if err != nil {
-			return err
+			return 0, err
 		}
+		hidden += in.RecordBatch().NumRows() - rec.NumRows()
 		err = f(rec)
 		rec.Release()
 		if err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return in.Err()
+	return hidden, in.Err()
 }
 
 // refusedOffsets are the records behind a base that a view has not counted because

@@ -200,7 +200,7 @@ func TestVerifySince(t *testing.T) {
 			t.Errorf("%s from checkpoint 1: %+v", v, rep)
 		}
 	}
-	if got := b.rows("VERIFY VIEW one"); !strings.HasSuffix(got, ` | "" | "checkpoint 1"`+"\n") {
+	if got := b.rows("VERIFY VIEW one"); !strings.HasSuffix(got, ` | "" | "checkpoint 1" | 0`+"\n") {
 		t.Error(got)
 	}
 	cut(170) // within what checkpoint 1 lacks

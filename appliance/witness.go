@@ -22,7 +22,8 @@ import (
 
 // A witness travels with a query's context and keeps what its lease saw.
 type witness struct {
-	part atomic.Bool // of a source was shown: the answer is not whole
+	part      atomic.Bool  // of a source was shown: the answer is not whole
+	undecoded atomic.Int64 // among the newest records of sources that were read; they are not shown
 
 	mu      sync.Mutex
 	present bool          // something was read as it is now

@@ -10,9 +10,20 @@ import (
 	"weir/state/sqltype"
 )
 
+// A MisfitError says that a value cannot be in a file.
+type MisfitError struct {
+	Column sqltype.Field
+	Row    int // of the batch
+}
+
+// Error names the column, and the row for want of a better name.
+func (e *MisfitError) Error() string {
+	return fmt.Sprintf("column %s: row %d holds a %s beyond what Arrow files carry: cast it to VARCHAR", e.Column.Name, e.Row, e.Column.Type)
+}
+
 // FileBatch converts a batch of the inside form to the file form, for readers
-// outside of Weir. A value that the file form cannot hold is an error that names
-// its column: it is never made NULL. The caller releases the result.
+// outside of Weir. A value that the file form cannot hold is a
+// [*MisfitError]: it is never made NULL. The caller releases the result.
 func FileBatch(columns []sqltype.Field, batch arrow.RecordBatch) (arrow.RecordBatch, error) {
 	cols := make([]arrow.Array, len(columns))
 	fields := make([]arrow.Field, len(columns))
@@ -23,7 +34,7 @@ func FileBatch(columns []sqltype.Field, batch arrow.RecordBatch) (arrow.RecordBa
 		}
 		defer a.Release()
 		if len(misfits) > 0 {
-			return nil, fmt.Errorf("column %s: row %d holds a %s beyond what Arrow files carry: cast it to VARCHAR", c.Name, misfits[0], c.Type)
+			return nil, &MisfitError{Column: c, Row: misfits[0]}
 		}
 		cols[i], fields[i] = a, c.Type.FileField(c.Name)
 	}

@@ -23,17 +23,18 @@ type held struct {
 }
 
 // Newest reads the newest records of a source's topic, at most limit, with the
-// given columns. Records that do not decode are left out. Offsets that hold no
-// record (markers, aborted or compacted ones) count against the limit, so fewer
-// may come. more says that these are not all the records of the topic.
-func (p *Pipeline) Newest(ctx context.Context, src *state.Source, columns []sqltype.Field, limit int) (rec arrow.RecordBatch, more bool, err error) {
+// given columns. Records that do not decode are left out; refused is how many of
+// the newest did not. Offsets that hold no record (markers, aborted or compacted
+// ones) count against the limit, so fewer may come. more says that the topic holds
+// records before these.
+func (p *Pipeline) Newest(ctx context.Context, src *state.Source, columns []sqltype.Field, limit int) (rec arrow.RecordBatch, refused int, more bool, err error) {
 	c, err := p.Cluster(src)
 	if err != nil {
-		return nil, false, err
+		return nil, 0, false, err
 	}
 	recs, more, err := tail(ctx, c, src.Options["topic"], int64(limit))
 	if err != nil {
-		return nil, false, fmt.Errorf("read the newest records of source %s: %w", src.Name, err)
+		return nil, 0, false, fmt.Errorf("read the newest records of source %s: %w", src.Name, err)
 	}
 	slices.SortFunc(recs, func(a, b held) int {
 		return cmp.Or(cmp.Compare(a.Timestamp, b.Timestamp), cmp.Compare(a.partition, b.partition), cmp.Compare(a.Offset, b.Offset))
@@ -45,7 +46,7 @@ func (p *Pipeline) Newest(ctx context.Context, src *state.Source, columns []sqlt
 	defer pool.Close()
 	b, err := newBuilder(src, columns, pool)
 	if err != nil {
-		return nil, false, err
+		return nil, 0, false, err
 	}
 	defer b.close()
 	b.strict = true
@@ -56,12 +57,12 @@ func (p *Pipeline) Newest(ctx context.Context, src *state.Source, columns []sqlt
 				more = true
 				break
 			}
-			return nil, false, err
+			return nil, 0, false, err
 		}
 	}
 	t := b.take()
 	defer t.release()
-	return t.project(columns), more || len(t.refused) > 0, nil
+	return t.project(columns), len(t.refused), more, nil
 }
 
 // tail reads the last n offsets of every partition. more says that there are

@@ -28,6 +28,7 @@ const (
 	headerTopology  = "Weir-Topology-Version"
 	headerQuery     = "Weir-Query"
 	headerTruncated = "Weir-Truncated"
+	headerUndecoded = "Weir-Undecoded"
 	headerNext      = "Weir-Next"
 )
 

@@ -120,6 +120,12 @@ type Rows struct {
 	// Truncated says whether rows are missing because of a cap. It is called
 	// after Records ended, and may be nil.
 	Truncated func() bool
+	// Undecoded is how many of the newest records of sources could not be decoded
+	// and so are not among the rows. It is called after Records ended, and may be
+	// nil.
+	Undecoded func() int64
+	// Unfit says to the caller what FileForm said of a batch, nil for as it is.
+	Unfit func(batch arrow.RecordBatch, err error) error
 	// Next is the cursor after the last row of a scan, "" at the view's end. It
 	// is called after Records ended, and may be nil.
 	Next func() string

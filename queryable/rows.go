@@ -80,7 +80,8 @@ func bindCells(columns []Column, batch arrow.RecordBatch, one func(sqltype.Type,
 }
 
 // jsonLayout is {"columns":[…],"rows":[[…],…],"epoch":…}, with "truncated":true
-// when rows are missing, and "backfilling":[…] where views are not whole yet.
+// when rows are missing, "undecoded":n when records of sources could not be decoded,
+// and "backfilling":[…] where views are not whole yet.
 type jsonLayout struct {
 	rows  *Rows
 	form  Form
@@ -127,6 +128,9 @@ func (l *jsonLayout) end(dst []byte) []byte {
 	if l.rows.truncated() {
 		dst = append(dst, `,"truncated":true`...)
 	}
+	if n := l.rows.undecoded(); n > 0 {
+		dst = strconv.AppendInt(append(dst, `,"undecoded":`...), n, 10)
+	}
 	dst = appendBackfilling(dst, l.rows.Backfilling)
 	return append(dst, "}\n"...)
 }
@@ -159,6 +163,13 @@ func (p *Past) appendTo(dst []byte) []byte {
 		dst = appendString(dst, p.Savepoint)
 	}
 	return dst
+}
+
+func (r *Rows) undecoded() int64 {
+	if r.Undecoded == nil {
+		return 0
+	}
+	return r.Undecoded()
 }
 
 func (r *Rows) truncated() bool { return r.Truncated != nil && r.Truncated() }
@@ -339,6 +350,9 @@ func (s *arrowSource) next(dst []byte) ([]byte, error) {
 		return append(dst, s.out.Bytes()...), io.EOF
 	}
 	batch, err := s.file(fields, s.rows.Records.RecordBatch())
+	if err != nil && s.rows.Unfit != nil {
+		err = s.rows.Unfit(s.rows.Records.RecordBatch(), err)
+	}
 	if err != nil {
 		return dst, Errorf(BadRequest, "%w", err) // a value that File form can't hold
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime/debug"
+	"strconv"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
@@ -43,7 +44,7 @@ func (a *API) send(c *fiber.Ctx, k *call, rows *Rows, src source, contentType st
 	}
 	k.limit(a.o.StreamTime)
 	// Names of the trailers: what the headers would have said, had it been known.
-	for _, name := range []string{headerTruncated, headerNext} {
+	for _, name := range []string{headerTruncated, headerUndecoded, headerNext} {
 		if err := head.AddTrailer(name); err != nil {
 			defer k.end()
 			return err
@@ -75,6 +76,9 @@ func (a *API) send(c *fiber.Ctx, k *call, rows *Rows, src source, contentType st
 func finish(h *fasthttp.ResponseHeader, rows *Rows) {
 	if rows.truncated() {
 		h.Set(headerTruncated, "1")
+	}
+	if n := rows.undecoded(); n > 0 {
+		h.Set(headerUndecoded, strconv.FormatInt(n, 10))
 	}
 	if rows.Next != nil {
 		if next := rows.Next(); next != "" {

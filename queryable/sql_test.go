@@ -140,21 +140,25 @@ func TestTruncatedSaysSo(t *testing.T) {
 		}
 		rows := table(columns, nil, bs...)
 		rows.Truncated = func() bool { return true }
+		rows.Undecoded = func() int64 { return 2 }
 		return rows, nil
 	}
 	s := serve(t, f)
 	r := s.do("POST", "/api/v1/sql", `{"sql":"x"}`)
-	r.want(t, 200, `{"columns":[{"name":"s","type":"VARCHAR"}],"rows":[],"epoch":7,"truncated":true}`)
-	if r.header.Get("Weir-Truncated") != "1" {
-		t.Error("a short answer has no Weir-Truncated header")
+	r.want(t, 200, `{"columns":[{"name":"s","type":"VARCHAR"}],"rows":[],"epoch":7,"truncated":true,"undecoded":2}`)
+	if r.header.Get("Weir-Truncated") != "1" || r.header.Get("Weir-Undecoded") != "2" {
+		t.Errorf("a short answer has the headers %v", r.header)
 	}
 	batches = 3
 	r = s.do("POST", "/api/v1/sql", `{"sql":"x"}`)
-	if r.err != nil || !strings.HasSuffix(r.body, `],"epoch":7,"truncated":true}`+"\n") || strings.Count(r.body, "\n[") != 3000 {
+	if r.err != nil || !strings.HasSuffix(r.body, `],"epoch":7,"truncated":true,"undecoded":2}`+"\n") || strings.Count(r.body, "\n[") != 3000 {
 		t.Errorf("%v, the stream ends in %q", r.err, r.body[max(0, len(r.body)-80):])
 	}
 	if r.header.Get("Weir-Truncated") != "" || r.trail.Get("Weir-Truncated") != "1" {
 		t.Errorf("a long answer has header %q, trailer %q", r.header.Get("Weir-Truncated"), r.trail.Get("Weir-Truncated"))
+	}
+	if r.header.Get("Weir-Undecoded") != "" || r.trail.Get("Weir-Undecoded") != "2" {
+		t.Errorf("a long answer has header %q, trailer %q", r.header.Get("Weir-Undecoded"), r.trail.Get("Weir-Undecoded"))
 	}
 }
 

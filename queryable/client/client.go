@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -61,6 +62,9 @@ type Result struct {
 	Rows      [][]json.RawMessage `json:"rows"` // in the forms of docs/http.md, all digits kept
 	Epoch     uint64              `json:"epoch"`
 	Truncated bool                `json:"truncated"` // rows are missing because of a cap
+	// Undecoded is how many of the newest records of sources could not be decoded
+	// and so are not among the rows.
+	Undecoded int64 `json:"undecoded"`
 	// Checkpoints are those that the answer was read from; none when it is of the
 	// present alone.
 	Checkpoints []Checkpoint `json:"checkpoints"`
@@ -107,6 +111,11 @@ func (c *Client) Copy(ctx context.Context, w io.Writer, accept, sql string, para
 		return p, err
 	}
 	p.Truncated = res.Header.Get("Weir-Truncated") == "1" || res.Trailer.Get("Weir-Truncated") == "1"
+	for _, h := range []http.Header{res.Header, res.Trailer} {
+		if n, err := strconv.ParseInt(h.Get("Weir-Undecoded"), 10, 64); err == nil {
+			p.Undecoded = n
+		}
+	}
 	if names := res.Header.Get("Weir-Backfilling"); names != "" {
 		for name := range strings.SplitSeq(names, ",") {
 			if plain, err := url.PathUnescape(name); err == nil {
@@ -121,6 +130,7 @@ func (c *Client) Copy(ctx context.Context, w io.Writer, accept, sql string, para
 // Partial says why an answer is not the whole one; zero when it is.
 type Partial struct {
 	Truncated   bool     // cut at a limit
+	Undecoded   int64    // as in [Result]; the answer is all there is nevertheless
 	Backfilling []string // as in [Result]
 }
 

@@ -40,10 +40,21 @@ func WriteTable(w io.Writer, r *Result) error {
 	for _, v := range r.Backfilling {
 		fmt.Fprintf(out, "view %s is not whole yet: it still reads old records\n", printable(v))
 	}
+	if r.Undecoded > 0 {
+		fmt.Fprintln(out, NotDecoded(r.Undecoded))
+	}
 	if r.Truncated {
 		fmt.Fprintf(out, "there are more rows: the answer was cut at a limit\n")
 	}
 	return out.Flush()
+}
+
+// NotDecoded says that n of the newest records of a source are not shown.
+func NotDecoded(n int64) string {
+	if n == 1 {
+		return "1 of the newest records could not be decoded and is not shown"
+	}
+	return fmt.Sprintf("%d of the newest records could not be decoded and are not shown", n)
 }
 
 func writeGrid(out *bufio.Writer, r *Result) {
