@@ -16,6 +16,7 @@ import (
 
 	"weir/checkpoint"
 	"weir/checkpoint/objectstore"
+	"weir/duckext"
 	"weir/internal/atomicfile"
 	"weir/queryable"
 	"weir/state"
@@ -202,7 +203,7 @@ func (k *keeper) take(ctx context.Context, savepoint string, rest float64) (*che
 		return nil, err
 	}
 	defer sn.Close()
-	m, err := checkpoint.Write(ctx, k.fs, k.dir, sn, k.fin, checkpoint.Options{Writer: version(), Rest: rest, Savepoint: savepoint, Small: smallView})
+	m, err := checkpoint.Write(ctx, k.fs, k.dir, sn, k.fin, checkpoint.Options{Writer: version(), Engine: duckext.Version(), Rest: rest, Savepoint: savepoint, Small: smallView})
 	if err != nil {
 		return nil, fmt.Errorf("write checkpoint: %w", unstored(err))
 	}

@@ -36,6 +36,20 @@ def read_manifest(root):
     return manifest
 
 
+def caught_up(manifest, view):
+    """Whether the view had read all that its source had: else it has a cursor of its own."""
+    return all(s["cursor"] == view["cursor"] for s in manifest["sources"] if s["id"] == view["source"])
+
+
+def other_engine(manifest):
+    """What to know where this DuckDB computes results that another did before, or None."""
+    there, here = manifest.get("engine"), f"duckdb v{duckdb.__version__}"
+    computed = any(c["role"] == "result" for v in manifest["views"] for c in v["columns"]) or any(v["plan"].get("visible") for v in manifest["views"])
+    if there in (None, here) or not computed:  # how accumulators merge depends on no version
+        return None
+    return f"SQL showed results of {there}, and {here} may have others: pip install duckdb=={there.removeprefix('duckdb v')}"
+
+
 def read_file(path, file):
     """An Arrow file as a table. Nothing is decoded before its checksum is right."""
     data = path.read_bytes()
@@ -65,6 +79,18 @@ def exact(table, view):
         values = (beyond.get((name, row), v) for row, v in enumerate(table[name].to_pylist()))
         table = table.set_column(table.column_names.index(name), name, pa.array([None if v is None else str(v) for v in values], "string"))
     return table
+
+
+def plain(table):
+    """The rows as dicts, times as DuckDB writes them: Python has no infinite ones, and no year before 1."""
+    db = duckdb.connect()
+    db.execute("SET TimeZone = 'UTC'")
+    db.register("some rows", table)
+    for i, field in enumerate(table.schema):
+        if pa.types.is_temporal(field.type) or pa.types.is_nested(field.type):
+            texts = db.sql(f'SELECT CAST({quoted(field.name)} AS VARCHAR) AS t FROM "some rows"').to_arrow_table()["t"]
+            table = table.set_column(i, field.name, texts)
+    return table.to_pylist()
 
 
 def take(table, numbers):
@@ -128,11 +154,15 @@ def results(view, table):
             except duckdb.Error as e:
                 errors.append((numbers, str(e)))
         shown = pa.concat_tables(tables)
-    return shown, [take(table, numbers[:1]).to_pylist()[0] | {"__error": error} for numbers, error in errors]
+    return shown, [plain(take(table, numbers[:1]))[0] | {"__error": error} for numbers, error in errors]
 
 
 def merge(roots):
-    """Yields each view with the table that SQL would show, and the groups in error."""
+    """Yields each view with the table that SQL would show, and the groups in error.
+
+    Results that are no accumulators are computed by the DuckDB that is here: for them
+    see other_engine.
+    """
     roots = [pathlib.Path(r) for r in roots]
     manifests = [read_manifest(r) for r in roots]
     for view in manifests[0]["views"]:
@@ -141,6 +171,8 @@ def merge(roots):
             mine = next((v for v in manifest["views"] if v["name"] == view["name"]), None)
             if mine is None or mine["fingerprint"] != view["fingerprint"]:
                 raise ValueError(f"{root}: view {view['name']} is not that of {roots[0]}")
+            if not caught_up(manifest, mine):
+                raise ValueError(f"{root}: view {view['name']} still read old records and is not whole: take a checkpoint when it has caught up")
             for p in mine["positions"]:
                 if (other := counted.setdefault((p["topic_id"], p["topic"], p["partition"]), root)) is not root:
                     raise ValueError(f"{root} and {other} have both counted partition {p['partition']} of topic {p['topic']}")
@@ -155,8 +187,10 @@ def main(args):
     try:
         for view, table, errors in merge(args):
             print(f"{view['name']}: {table.num_rows} rows, {len(errors)} groups in error")
-            for row in table.to_pylist():
+            for row in plain(table):
                 print("  ", row)
+        for warning in sorted({w for r in args if (w := other_engine(read_manifest(pathlib.Path(r))))}):
+            print(f"reader.py: {warning}", file=sys.stderr)
     except ValueError as e:
         print(f"reader.py: {e}", file=sys.stderr)
         return 1

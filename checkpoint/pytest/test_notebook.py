@@ -12,6 +12,8 @@ import shutil
 import sys
 import tempfile
 
+import duckdb
+
 
 def main(nodes, page):
     page = pathlib.Path(page).resolve()
@@ -36,7 +38,7 @@ def main(nodes, page):
     assert str(names["frame"]["most_items"].dtype) == "int64[pyarrow]" and names["lossy"]["most_items"].dtype == "float64"
     assert len(names["by_city"]) == 5
     assert dict(names["best"]) == dict(names["top"].select("city", "revenue").iter_rows())
-    assert names["first"] == names["state"].height and names["second"] == 0
+    assert names["first"] == names["state"].height and names["second"] == (0 if duckdb.__version__ < "2" else None)
     rows, broken = names["rows"], names["broken"]
     assert rows.num_rows == names["shown"].height and not broken
     print(f"ok: {len(cells)} cells of {page.name}")

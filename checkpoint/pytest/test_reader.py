@@ -156,6 +156,64 @@ def refused(what, *roots):
     raise AssertionError(f"{roots} were merged")
 
 
+def changed(root, to, change):
+    """A copy of a checkpoint whose manifest was changed, with the right checksum."""
+    shutil.copytree(root, to)
+    manifest = json.loads((to / "manifest.json").read_text())
+    change(manifest)
+    del manifest["checksum"]
+    body = json.dumps(manifest, indent=2).encode().removesuffix(b"\n}")
+    (to / "manifest.json").write_bytes(body + b',\n  "checksum": ' + f'"sha256:{hashlib.sha256(body).hexdigest()}"\n}}\n'.encode())
+    return to
+
+
+def behind(manifest):
+    """A view gets a cursor of its own, as one has that still reads old records."""
+    view = manifest["views"][-1]
+    (cursor,) = (c for c in manifest["cursors"] if c["id"] == view["cursor"])
+    view["cursor"] = manifest["next_cursor"]
+    manifest["cursors"].append(cursor | {"id": view["cursor"]})
+    manifest["next_cursor"] += 1
+
+
+def check_engine(nodes):
+    """The manifest names the DuckDB that the tests are pinned to; with another there is a warning."""
+    root = nodes / "node0" / "00000002"
+    assert reader.read_manifest(root)["engine"] == f"duckdb v{duckdb.__version__}"
+    with tempfile.TemporaryDirectory() as d:
+
+        def run(root):
+            done = subprocess.run([sys.executable, reader.__file__, root], capture_output=True, text=True)
+            assert done.returncode == 0, done
+            return done.stderr
+
+        def exact(manifest):
+            manifest["engine"] = "duckdb v0.1.2"
+            manifest["views"] = [v for v in manifest["views"] if all(c["role"] != "result" for c in v["columns"]) and not v["plan"].get("visible")]
+            assert manifest["views"], "no view has only accumulators"
+
+        assert run(root) == ""
+        assert run(changed(root, pathlib.Path(d) / "older", lambda m: m.pop("engine"))) == ""
+        assert run(changed(root, pathlib.Path(d) / "exact", exact)) == ""
+        warning = run(changed(root, pathlib.Path(d) / "other", lambda m: m.update(engine="duckdb v0.1.2")))
+        assert warning.startswith("reader.py: ") and warning.endswith("pip install duckdb==0.1.2\n") and warning.count("\n") == 1, warning
+    print("ok: another engine is told")
+
+
+def check_plain():
+    """Times that Python does not have are printed as DuckDB writes them."""
+    db = duckdb.connect()
+    db.execute("SET TimeZone = 'UTC'")
+    types = ["TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMPTZ", "DATE"]
+    columns = [f"'{sign}infinity'::{t}" for t in types for sign in ("", "-")]
+    columns += ["DATE '0044-03-15 (BC)'", "['infinity'::TIMESTAMP]", "{'t': '-infinity'::DATE}", "TIMESTAMP '2026-01-31 12:00:00'", "7", "'x'"]
+    sql = "SELECT " + ", ".join(f"{x} AS c{i}" for i, x in enumerate(columns))
+    (got,) = reader.plain(db.sql(sql).to_arrow_table())
+    want = db.sql(f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM ({sql})").fetchall()[0]
+    assert tuple(map(str, got.values())) == want and got[f"c{len(columns) - 2}"] == 7, got
+    print("ok: times that Python does not have")
+
+
 def check_refusals(nodes):
     one = nodes / "node0" / "00000002"
     refused("have both counted partition", one, nodes / "node0" / "00000001")
@@ -167,12 +225,10 @@ def check_refusals(nodes):
             data[len(data) // 2] ^= 1
             (bad / name).write_bytes(data)
             refused("is damaged", bad)
-        newer = pathlib.Path(d) / "newer"
-        shutil.copytree(one, newer)
-        text = (newer / "manifest.json").read_bytes()
-        body, member, _ = text.replace(b'"format_version": 2', b'"format_version": 3').rpartition(b',\n  "checksum": ')
-        (newer / "manifest.json").write_bytes(body + member + f'"sha256:{hashlib.sha256(body).hexdigest()}"\n}}\n'.encode())
-        refused("version 3 is not known here", newer)
+        refused("version 3 is not known here", changed(one, pathlib.Path(d) / "newer", lambda m: m.update(format_version=3)))
+        young = changed(one, pathlib.Path(d) / "young", behind)
+        refused("still read old records and is not whole", young)
+        refused("still read old records and is not whole", nodes / "node1" / "00000002", young)
 
 
 def check_command_line(nodes):
@@ -195,4 +251,6 @@ if __name__ == "__main__":
     check_sql(nodes / "node1")
     check_refusals(nodes)
     check_rules()
+    check_engine(nodes)
+    check_plain()
     check_command_line(nodes)
