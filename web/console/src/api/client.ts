@@ -36,6 +36,7 @@ export async function runSql({ sql, id, signal }: SqlRequest): Promise<Answer> {
     rows: got.rows ?? [],
     epoch: got.epoch ?? Number(res.headers.get('Weir-Epoch') ?? 0),
     ...(got.checkpoints && { checkpoints: got.checkpoints }),
+    ...(got.undecoded && { undecoded: got.undecoded }),
     ...(got.backfilling && { backfilling: got.backfilling }),
     truncated: got.truncated === true || res.headers.get('Weir-Truncated') === '1',
     ms,

@@ -8,7 +8,7 @@ export type Row = Json[]
 // A checkpoint that an answer was read from. An answer without one is of the present.
 export interface Past { id: number; epoch: number; savepoint?: string }
 
-export interface SqlAnswer { columns: Column[]; rows: Row[]; epoch: number; checkpoints?: Past[]; backfilling?: string[]; truncated?: boolean }
+export interface SqlAnswer { columns: Column[]; rows: Row[]; epoch: number; checkpoints?: Past[]; backfilling?: string[]; truncated?: boolean; undecoded?: number }
 
 export interface Position { topic: string; partition: number; next: number }
 

@@ -67,6 +67,7 @@ export function Result(p: Props) {
         </div>
       </div>
       {answer.backfilling && <p class="truncated" role="note">Not whole yet: {answer.backfilling.map((v) => visible(v)).join(', ')} still {answer.backfilling.length === 1 ? 'reads' : 'read'} old records.</p>}
+      {answer.undecoded && <p class="truncated" role="note">{plural(answer.undecoded, 'record')} of the newest could not be decoded and {answer.undecoded === 1 ? 'is' : 'are'} not shown.</p>}
       {answer.truncated && <p class="truncated" role="note">Cut at {plural(answer.rows.length, 'row')}: there is more. Add a LIMIT or aggregate{sort ? '; the order is that of these rows alone' : ''}.</p>}
       {asChart
         ? <ChartView columns={answer.columns} rows={answer.rows} />
