@@ -50,19 +50,35 @@ func (c *sqlCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	notes := s.err
+	if c.Format == "table" && samePlace(s.out, s.err) { // the table has said it
+		notes = io.Discard
+	}
 	var code error
 	if part.Truncated {
-		fmt.Fprintln(s.err, "weir: the answer is not whole: it was cut at the row limit, or a source showed its newest 1,000 records only")
+		fmt.Fprintln(notes, "weir: the answer is not whole: it was cut at the row limit, or a source showed its newest 1,000 records only")
 		code = exitCode(exitPartial)
 	}
 	if part.Undecoded > 0 { // and yet it is all that there is to show
-		fmt.Fprintln(s.err, "weir:", client.NotDecoded(part.Undecoded))
+		fmt.Fprintln(notes, "weir:", client.NotDecoded(part.Undecoded))
 	}
 	for _, v := range part.Backfilling {
-		fmt.Fprintln(s.err, "weir:", notWhole(v))
+		fmt.Fprintln(notes, "weir:", notWhole(v))
 		code = exitCode(exitPartial)
 	}
 	return code
+}
+
+// samePlace says whether two streams are one terminal, or one file.
+func samePlace(a, b io.Writer) bool {
+	x, ok := a.(*os.File)
+	y, too := b.(*os.File)
+	if !ok || !too {
+		return false
+	}
+	one, err := x.Stat()
+	other, err2 := y.Stat()
+	return err == nil && err2 == nil && os.SameFile(one, other)
 }
 
 func (c *sqlCmd) print(ctx context.Context, cl *client.Client, out io.Writer, sql string) (part client.Partial, err error) {

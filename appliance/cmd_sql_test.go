@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -67,6 +69,26 @@ func TestSQLStatus(t *testing.T) {
 			}
 			if want.says == nil && errs != "" {
 				t.Errorf("%s as %s says %s", sql, form, errs)
+			}
+		}
+	}
+	// Where both go to one place, as on a terminal, the table has said it.
+	for _, form := range []string{"table", "csv"} {
+		both, err := os.Create(filepath.Join(t.TempDir(), form))
+		if err != nil {
+			t.Fatal(err)
+		}
+		code := Main([]string{"sql", "--addr", addr, "--format", form, "FROM many, young"}, strings.NewReader(""), both, both)
+		if err := both.Close(); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(both.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, words := range []string{"view young one is not whole yet", "was cut at"} {
+			if n := strings.Count(string(text), words); n != 1 || code != exitPartial {
+				t.Errorf("%s to one place: exit status %d, %q %d times: %s", form, code, words, n, text)
 			}
 		}
 	}

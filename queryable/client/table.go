@@ -44,7 +44,7 @@ func WriteTable(w io.Writer, r *Result) error {
 		fmt.Fprintln(out, NotDecoded(r.Undecoded))
 	}
 	if r.Truncated {
-		fmt.Fprintf(out, "there are more rows: the answer was cut at a limit\n")
+		fmt.Fprintln(out, "the answer is not whole: it was cut at a limit, or a source showed its newest 1,000 records only")
 	}
 	return out.Flush()
 }
