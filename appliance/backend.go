@@ -257,7 +257,7 @@ func (b backend) Topology() queryable.Topology {
 
 func (b backend) Status() queryable.Status {
 	epoch, committed, _ := b.Changed()
-	s := queryable.Status{Epoch: epoch, Committed: queryable.Known(committed), Uptime: time.Since(b.began).Seconds(), Memory: resident(), Version: version()}
+	s := queryable.Status{Epoch: epoch, Committed: queryable.Known(committed), Uptime: time.Since(b.began).Seconds(), Memory: resident(), Version: version(), ReadOnly: b.cfg.shown}
 	s.State, _ = b.Ready()
 	cat := b.store.Catalog()
 	for i := range cat.Sources {

@@ -49,6 +49,7 @@ type published struct {
 	spec         *ddl.Export // nil: it is not exported
 	view         string
 	status       queryable.ViewExport
+	young        bool      // its last checkpoint had not all records
 	began        time.Time // when the newest export was begun
 	done, failed int64     // exports, since the start
 }
@@ -103,6 +104,9 @@ func (p *publisher) status(v *state.View) *queryable.ViewExport {
 		return nil
 	}
 	s := e.status
+	if e.young && !backfilling(p.store.Catalog(), v) {
+		s.Error = errRead.Error()
+	}
 	return &s
 }
 
@@ -206,7 +210,7 @@ type exportDone struct {
 func (p *publisher) note(e *published, n *exportDone, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e.status.Error = ""
+	e.status.Error, e.young = "", errors.Is(err, errYoung)
 	if err != nil {
 		e.status.Error = err.Error()
 	}
@@ -238,6 +242,9 @@ func (p *publisher) count(e *published, err error) {
 // errYoung keeps what was exported of a view before, which had all records, from being
 // replaced by less: who reads those files does not hear of it.
 var errYoung = errors.New("the view still reads old records; it is exported when it has read them")
+
+// errRead is what has become of errYoung when the view has read them.
+var errRead = errors.New("waits for a checkpoint: those so far were taken while the view read old records")
 
 // safely turns a panic of the libraries that write files into an error: an export
 // is no reason to stop counting.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,7 +66,8 @@ type keeper struct {
 	later   []func() error // removes what compact replaced while it was read; guarded by writing
 	fresh   chan uint64    // the newest that was taken, for who exports views
 	mu      sync.Mutex
-	newest  uint64 // epoch of the newest checkpoint
+	newest  uint64 // epoch of the newest checkpoint that was taken since the start
+	shown   uint64 // epoch of the newest checkpoint of this state, 0 for none
 	counted int64  // records that it holds, or that the state held at start
 	written int64  // bytes that commits had written when it was taken
 }
@@ -101,7 +103,21 @@ func newKeeper(fsys vfs.FS, dir string, by locker, store *state.Store, fin check
 	for _, s := range swept {
 		log.Info("removed an unfinished checkpoint", "name", s)
 	}
+	if err == nil {
+		k.shown = k.found()
+	}
 	return k, nil
+}
+
+// found is the epoch of the newest checkpoint that was taken before the start. What
+// transform or merge made is none: its groups are not those that were counted.
+func (k *keeper) found() uint64 {
+	for _, m := range slices.Backward(k.list()) {
+		if len(m.Edits) == 0 {
+			return m.Epoch
+		}
+	}
+	return 0
 }
 
 // close unlocks the directory: nothing is written any more.
@@ -126,7 +142,8 @@ func recordsOf(sn *state.Snapshot) (n int64) {
 }
 
 // run takes one every so often, or after so many records or bytes, when something
-// was committed since the last. Between them it makes whole what has many deltas.
+// was committed since the last. Between them it makes whole what has many deltas, and
+// removes what has become too old.
 func (k *keeper) run(ctx context.Context) error {
 	poll := k.o.every
 	if k.o.records > 0 || k.o.bytes > 0 {
@@ -134,6 +151,12 @@ func (k *keeper) run(ctx context.Context) error {
 	}
 	t := time.NewTicker(poll)
 	defer t.Stop()
+	var old <-chan time.Time // never, where age is no reason
+	if k.o.Age > 0 {
+		t := time.NewTicker(max(time.Second, min(k.o.every, k.o.Age)))
+		defer t.Stop()
+		old = t.C
+	}
 	failed := false
 	for last := time.Now(); ; {
 		select {
@@ -142,6 +165,11 @@ func (k *keeper) run(ctx context.Context) error {
 		case id := <-k.whole:
 			if err := k.compact(ctx, id); err != nil && ctx.Err() == nil {
 				k.log.Error("a checkpoint was not made whole; a later one will be", "error", err)
+			}
+			continue
+		case <-old:
+			if err := k.retain(); err != nil && ctx.Err() == nil {
+				k.log.Warn("remove old checkpoints", "error", err)
 			}
 			continue
 		case <-t.C:
@@ -208,7 +236,7 @@ func (k *keeper) take(ctx context.Context, savepoint string, rest float64) (*che
 		return nil, fmt.Errorf("write checkpoint: %w", unstored(err))
 	}
 	k.mu.Lock()
-	k.newest, k.counted, k.written = m.Epoch, recordsOf(sn), written
+	k.newest, k.shown, k.counted, k.written = m.Epoch, m.Epoch, recordsOf(sn), written
 	k.mu.Unlock()
 	select { // nobody else sends
 	case <-k.fresh:
@@ -224,16 +252,33 @@ func (k *keeper) take(ctx context.Context, savepoint string, rest float64) (*che
 	if err := k.store.Trim(m.Epoch); err != nil {
 		return nil, err
 	}
-	k.files.Lock()
-	defer k.files.Unlock()
-	if k.busy() { // the next one will
-		return m, nil
-	}
-	k.tidy()
-	if _, err := k.o.Retain(k.fs, k.dir, time.Now()); err != nil {
+	if err := k.prune(); err != nil {
 		k.log.Warn("remove old checkpoints", "error", err)
 	}
 	return m, nil
+}
+
+// retain removes the checkpoints that are not to be kept: also while nothing is
+// counted, and none is taken, they become too old.
+func (k *keeper) retain() error {
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	if err := k.lock.Check(); err != nil {
+		return unstored(err)
+	}
+	return k.prune()
+}
+
+// prune is retain. The caller holds writing.
+func (k *keeper) prune() error {
+	k.files.Lock()
+	defer k.files.Unlock()
+	if k.busy() { // the next time will
+		return nil
+	}
+	k.tidy()
+	_, err := k.o.Retain(k.fs, k.dir, time.Now())
+	return err
 }
 
 // compact makes a checkpoint whole, in the background.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -338,6 +339,73 @@ func TestCheckpointsByVolume(t *testing.T) {
 		after(2*afterFailure, 4, "with room again")
 		cancel()
 		if err := errors.Join(<-ended, k.close(), store.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestOldCheckpointsGo: by age also while nothing is counted, but for the newest and
+// for savepoints; and the newest is known after a start.
+func TestOldCheckpointsGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewMem()
+		store, err := state.Open("state", state.Options{FS: mem})
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := func() *keeper {
+			t.Helper()
+			k, err := newKeeper(mem, "ck", locker{}, store, nil, keeping{every: time.Hour, Retention: checkpoint.Retention{Count: 9, Age: 30 * time.Minute}}, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return k
+		}
+		k := open()
+		if k.shown != 0 {
+			t.Errorf("before the first: epoch %d", k.shown)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- k.run(ctx) }()
+		take := func(savepoint string) {
+			t.Helper()
+			if _, err := store.ReplaceSource(state.Source{Name: "s", SQL: time.Now().String()}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := k.take(t.Context(), savepoint, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after := func(d time.Duration, want ...uint64) {
+			t.Helper()
+			time.Sleep(d)
+			synctest.Wait()
+			var got []uint64
+			for _, m := range k.list() {
+				got = append(got, m.Checkpoint)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%v: %v, want %v", d, got, want)
+			}
+		}
+		take("")
+		take("kept")
+		take("")
+		time.Sleep(10 * time.Minute)
+		take("")
+		epoch := store.Epoch()
+		after(19*time.Minute, 1, 2, 3, 4)
+		after(32*time.Minute, 2, 4)
+		after(5*time.Hour, 2, 4)
+		cancel()
+		if err := errors.Join(<-ended, k.close()); err != nil {
+			t.Error(err)
+		}
+		if k = open(); k.shown != epoch || epoch == 0 {
+			t.Errorf("after a start the newest is of epoch %d, not %d", k.shown, epoch)
+		}
+		if err := errors.Join(k.close(), store.Close()); err != nil {
 			t.Error(err)
 		}
 	})

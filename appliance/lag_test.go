@@ -116,6 +116,38 @@ func TestUnknownLag(t *testing.T) {
 	unknown("reach kafka at " + b.broker.Addr())
 }
 
+// TestASourceThatNoViewReads is no outage, whatever becomes of its topic.
+func TestASourceThatNoViewReads(t *testing.T) {
+	b := newBed(t)
+	source, view, _ := strings.Cut(numbersOnlySQL, "CREATE MATERIALIZED")
+	up := func(want string) {
+		t.Helper()
+		_, metrics, err := b.run.get("/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, got, _ := strings.Cut(metrics, "\nweir_source_up{source=\"numbers\"} ")
+		if got, _, _ = strings.Cut(got, "\n"); got != want {
+			t.Errorf("weir_source_up is %q, not %q", got, want)
+		}
+	}
+	b.must(source)
+	b.becomes("/api/v1/sources", "idle", "null", "")
+	if got := b.rows("SHOW SOURCES"); got != "\"numbers\" | \"numbers\" | \"idle\" | 0 | null | 0 | \"\"\n" {
+		t.Error(got)
+	}
+	up("")
+	b.query("CREATE MATERIALIZED" + view)
+	b.becomes("/api/v1/sources", "waiting", "null", "does not exist")
+	up("0")
+	b.topic("numbers", 1)
+	b.becomes("/api/v1/sources", "running", "0", "")
+	up("1")
+	b.query("DROP MATERIALIZED VIEW v")
+	b.becomes("/api/v1/sources", "idle", "null", "")
+	up("")
+}
+
 // TestBackfilling holds the commit that ends a view's backfill: until then every
 // answer that reads the view says so.
 func TestBackfilling(t *testing.T) {

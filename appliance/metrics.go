@@ -37,13 +37,13 @@ func newGauges(a *Appliance) *gauges {
 		a:             a,
 		epoch:         d("epoch", "The newest committed epoch."),
 		freshness:     d("freshness_seconds", "99th percentile of the age of the newest record when its commit became visible."),
-		checkpoint:    d("checkpoint_epoch", "The epoch of the newest checkpoint taken by this process, 0 for none."),
+		checkpoint:    d("checkpoint_epoch", "The epoch of the newest checkpoint, from before the start, too; 0 for none."),
 		committed:     d("committed_bytes_total", "Bytes that commits have written since the start: what --checkpoint-bytes counts."),
 		points:        d("point_queries_total", "Queries for one group by its key that were answered without a query process."),
 		records:       d("source_records_total", "Records read, in all, by the shared cursor.", "source"),
 		rate:          d("source_records_per_second", "Records read a second, lately.", "source"),
 		lag:           d("source_lag_records", "Records between the shared cursor and the stable ends; absent while these are not known.", "source"),
-		up:            d("source_up", "1 when the source runs, 0 when it waits or has stopped.", "source"),
+		up:            d("source_up", "1 when the source runs, 0 when it waits or has stopped; absent while no view reads it.", "source"),
 		refused:       d("source_quarantined_total", "Records refused, in all.", "source"),
 		groups:        d("view_groups", "Groups of a view.", "view"),
 		bytes:         d("view_bytes", "Bytes of keys and values of a view, before compression.", "view"),
@@ -83,7 +83,7 @@ func (g *gauges) Collect(c chan<- prometheus.Metric) {
 	counter(g.points, float64(g.a.points.Load()))
 	gauge(g.freshness, g.a.freshness.p99().Seconds())
 	g.a.keeper.mu.Lock()
-	gauge(g.checkpoint, float64(g.a.keeper.newest))
+	gauge(g.checkpoint, float64(g.a.keeper.shown))
 	g.a.keeper.mu.Unlock()
 	cat := sn.Catalog()
 	for i := range cat.Sources {
@@ -103,7 +103,9 @@ func (g *gauges) Collect(c chan<- prometheus.Metric) {
 				gauge(g.partitionEnd, float64(p.End), src.Name, part)
 			}
 		}
-		gauge(g.up, up, src.Name)
+		if s.State != ingest.Idle {
+			gauge(g.up, up, src.Name)
+		}
 		if lag, ok := s.Lag(); ok {
 			gauge(g.lag, float64(lag), src.Name)
 		}

@@ -277,7 +277,7 @@ func (r *recovery) reachable(ctx context.Context, m *checkpoint.Manifest, s *che
 	for _, p := range at {
 		was := strings.ReplaceAll(p.TopicID, "-", "")
 		if now := hex.EncodeToString(t.ID[:]); strings.Trim(was, "0") != "" && strings.Trim(now, "0") != "" && was != now {
-			return fmt.Errorf("topic %s has id %s, and the checkpoint's had %s: it was created again, and its offsets mean other records; begin anew with --restore never", p.Topic, now, was)
+			return fmt.Errorf("topic %s has id %s, and the checkpoint's had %s: it was created again, and its offsets mean other records; restore the views of other topics alone with weir restore --views, or begin anew, all views, with --restore never", p.Topic, now, was)
 		}
 		if !slices.Contains(t.Partitions, p.Partition) {
 			return fmt.Errorf("topic %s has no partition %d any more, where the checkpoint stands at %d; begin anew with --restore never", p.Topic, p.Partition, p.Next)

@@ -161,6 +161,11 @@ func (a *Appliance) createView(ctx context.Context, s *ddl.CreateMaterializedVie
 			return msg, err
 		}
 	}
+	if old, ok := a.store.Catalog().View(s.Name.Text); ok && !again && !s.OrReplace && !s.IfNotExists {
+		if err := otherOptions(s, old); err != nil {
+			return "", err
+		}
+	}
 	msg, done, err := a.existing(ddl.MaterializedView, s.Name, s.Span, s.IfNotExists, false, again)
 	if done || err != nil {
 		return msg, err
@@ -200,6 +205,20 @@ func (a *Appliance) createView(ctx context.Context, s *ddl.CreateMaterializedVie
 		return err
 	})
 	return "created materialized view " + s.Name.Text, err
+}
+
+// otherOptions refuses a view that is there already, and says how it gets other
+// options; nil for another view.
+func otherOptions(s *ddl.CreateMaterializedView, old *state.View) error {
+	stmt, err := ddl.ParseOne(old.SQL)
+	was, ok := stmt.(*ddl.CreateMaterializedView)
+	if err != nil || !ok {
+		return nil
+	}
+	if view, export := ddl.SameView(s, was); view && !export {
+		return conflict(s.Span, s.Name, fmt.Sprintf("there is a materialized view %s already, with the same SELECT and other options", old.Plan.Name), "use CREATE OR REPLACE MATERIALIZED VIEW, which changes the options and keeps the groups")
+	}
+	return nil
 }
 
 // replaceExport changes the options of a view that is there already with the same

@@ -45,6 +45,9 @@ func (b backend) verify(ctx context.Context, name string) (*report, error) {
 	defer sn.Close()
 	v, ok := sn.Catalog().View(name)
 	if !ok {
+		if q, ok := sn.Catalog().Query(name); ok {
+			return nil, queryable.Errorf(queryable.BadRequest, "%s is a plain view, and keeps no state that could be wrong: verify the materialized views that it reads", q.Name)
+		}
 		return nil, notFound("materialized view", name)
 	}
 	src, ok := sn.Catalog().SourceByID(v.Source)

@@ -68,17 +68,21 @@ func end(p kafka.PartitionStatus) int64 {
 	return p.LastStable
 }
 
+// unfed is the state of a source whose topic is not read.
+func (p *Pipeline) unfed(src *state.Source) string {
+	if slices.ContainsFunc(p.o.Store.Catalog().Views, func(v state.View) bool { return v.Source == src.ID }) {
+		return Waiting
+	}
+	return Idle
+}
+
 // Status describes a source. ok is false when it is not fed here.
 func (p *Pipeline) Status(src *state.Source) (s SourceStatus, ok bool) {
 	p.mu.Lock()
 	f := p.feeds[src.ID]
 	p.mu.Unlock()
 	if f == nil {
-		s := SourceStatus{State: Waiting, Newest: -1}
-		if !slices.ContainsFunc(p.o.Store.Catalog().Views, func(v state.View) bool { return v.Source == src.ID }) {
-			s.State = Idle
-		}
-		return s, false
+		return SourceStatus{State: p.unfed(src), Newest: -1}, false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,7 +90,7 @@ func (p *Pipeline) Status(src *state.Source) (s SourceStatus, ok bool) {
 	if f.err != nil {
 		s.State, s.Rate = Stopped, 0
 	} else if len(f.lanes) == 0 {
-		s.State, s.Err = Waiting, f.waiting
+		s.State, s.Err = p.unfed(src), f.waiting
 	}
 	lane := f.lanes[src.Cursor]
 	for _, l := range f.lanes {

@@ -346,4 +346,5 @@ type Status struct {
 	Rate      float64    `json:"rate"`         // records a second, all sources
 	Freshness float64    `json:"freshness_ms"` // from a record's timestamp to its commit, p99
 	Version   string     `json:"version"`
+	ReadOnly  string     `json:"read_only,omitempty"` // what weir open shows, "" for an appliance that counts
 }
