@@ -3,7 +3,8 @@
 import { effect } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 import { follow } from './store/catalog.ts'
-import { failures, heard, loginNeeded, now, online, pollNow, retryAt } from './store/connection.ts'
+import { visible } from './grid/text.ts'
+import { failures, heard, loginNeeded, now, online, pollNow, readOnly, retryAt } from './store/connection.ts'
 import { onQueryPage } from './store/runs.ts'
 import { route } from './store/route.ts'
 import { dismiss, toasts } from './store/toast.ts'
@@ -42,6 +43,7 @@ export function App() {
       <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById('main')?.focus() }}>Skip to content</a>
       <Header help={() => setHelp(true)} />
       <Banner />
+      <ReadOnly />
       <main id="main" tabIndex={-1} class={`page-${page}`}>
         <div class="keep" hidden={page !== 'query'}><QueryPage /></div>
         {page === 'views' && <ViewsPage />}
@@ -51,6 +53,17 @@ export function App() {
       <Toasts />
       {help && <Keys close={() => setHelp(false)} />}
     </>
+  )
+}
+
+// ReadOnly says that this is a checkpoint that weir open shows, and no appliance.
+function ReadOnly() {
+  if (readOnly.value === '') return null
+  return (
+    <section class="banner plain" aria-label="Read only">
+      <strong>Read only.</strong>
+      <span>This is {visible(readOnly.value)}. No topic is read, and nothing can be changed.</span>
+    </section>
   )
 }
 

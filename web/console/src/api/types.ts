@@ -14,7 +14,7 @@ export interface Position { topic: string; partition: number; next: number }
 
 export interface ViewColumn extends Column { role?: 'key' | 'result' }
 
-export type State = 'running' | 'backfilling' | 'waiting' | 'stopped'
+export type State = 'running' | 'backfilling' | 'waiting' | 'idle' | 'stopped'
 
 export interface View {
   name: string
@@ -88,6 +88,7 @@ export interface Status {
   rate: number
   freshness_ms: number
   version: string
+  read_only?: string // what weir open shows; absent where records are counted
 }
 
 export interface EpochEvent { epoch: number; committed: string | null }

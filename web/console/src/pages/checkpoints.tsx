@@ -6,7 +6,7 @@ import type { Checkpoint } from '../api/types.ts'
 import { visible } from '../grid/text.ts'
 import { quoteName } from '../sql/suggest.ts'
 import { views } from '../store/catalog.ts'
-import { now, online, visible as pageVisible } from '../store/connection.ts'
+import { now, online, readOnly, visible as pageVisible } from '../store/connection.ts'
 import { toast } from '../store/toast.ts'
 import { ago, bytes, count, moment } from '../ui/format.ts'
 import { openInEditor } from '../ui/open.ts'
@@ -59,12 +59,18 @@ export function CheckpointsPage() {
     <div class="page">
       <div class="page-head">
         <h1>Checkpoints</h1>
-        <p class="hint">The state of all views as Arrow files. Ingest goes on while one is written.</p>
+        <p class="hint">The state of all views as Arrow files.{readOnly.value === '' && ' Ingest goes on while one is written.'}</p>
         <span class="gap" />
-        {(all?.length ?? 0) > 0 && buttons}
+        {(all?.length ?? 0) > 0 && readOnly.value === '' && buttons}
       </div>
       {error && online.value && <p class="error-box">{visible(error)}</p>}
-      {all?.length === 0 && (
+      {all?.length === 0 && readOnly.value !== '' && (
+        <Empty title="No others">
+          <p>What is shown is {visible(readOnly.value)}. It is open alone: the checkpoints beside it are not, and none can be taken.</p>
+          <p>To compare two of them: <code>weir checkpoint diff</code>. To make an appliance of this one: <code>weir restore</code></p>
+        </Empty>
+      )}
+      {all?.length === 0 && readOnly.value === '' && (
         <Empty title="No checkpoint yet">
           <p>Weir takes one every few minutes by itself. In SQL: <code>CHECKPOINT</code></p>
           {buttons}
@@ -83,7 +89,7 @@ export function CheckpointsPage() {
                   <td class="num">{bytes(c.bytes)}</td>
                   <td class="wrap">{names(c).length > 0 ? names(c).map((n) => visible(n)).join(', ') : typeof c.views === 'number' ? count(c.views) : ''}</td>
                   <td class="actions">
-                    {c.savepoint !== undefined && <Button look="quiet" onClick={() => setDropping(c)}>Drop<span class="off-screen"> {visible(c.savepoint)}</span></Button>}
+                    {c.savepoint !== undefined && readOnly.value === '' && <Button look="quiet" onClick={() => setDropping(c)}>Drop<span class="off-screen"> {visible(c.savepoint)}</span></Button>}
                     <Button look="quiet" onClick={() => setChosen({ from: c.id, to: 'live' })} aria-pressed={from === c.id}>Compare<span class="off-screen"> version {c.id}</span></Button>
                     <Button look="quiet" icon="play" onClick={() => openInEditor(atVersion(c), true)}>Query<span class="off-screen"> version {c.id}</span></Button>
                   </td>

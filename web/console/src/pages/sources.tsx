@@ -6,6 +6,7 @@ import { visible } from '../grid/text.ts'
 import { createSource, createView } from '../sql/examples.ts'
 import { quoteName } from '../sql/suggest.ts'
 import { rateHistory, sources } from '../store/catalog.ts'
+import { readOnly } from '../store/connection.ts'
 import { link, route } from '../store/route.ts'
 import { behind, count, lag, rate } from '../ui/format.ts'
 import { openInEditor } from '../ui/open.ts'
@@ -66,11 +67,11 @@ function Detail({ source: s, quarantine }: { source: Source; quarantine(): void 
         <Button onClick={() => openInEditor(createView(s), false)}>New view …</Button>
         <Button look="primary" icon="play" onClick={() => openInEditor(`SELECT * FROM ${quoteName(s.name)} LIMIT 100`, true)}>Newest records</Button>
       </div>
-      {s.error && <p class="error-box">{visible(s.error, '\n')}</p>}
+      {s.error && readOnly.value === '' && <p class="error-box">{visible(s.error, '\n')}</p>}
       <div class="columns-2">
         <div>
           <h3>Partitions</h3>
-          {partitions.length === 0 && <p class="hint">{s.state === 'waiting' ? 'Waiting for the topic.' : 'None known.'}</p>}
+          {partitions.length === 0 && <p class="hint">{s.state === 'waiting' ? 'Waiting for the topic.' : s.state === 'idle' ? 'No view reads this source, so its topic is not asked for.' : 'None known.'}</p>}
           {partitions.length > 0 && (
             <table class="plain">
               <thead><tr><th scope="col">Partition</th><th scope="col" class="num">Next offset</th><th scope="col" class="num">End</th><th scope="col" class="num">Lag</th><th scope="col"><span class="off-screen">Lag, drawn</span></th></tr></thead>

@@ -7,7 +7,7 @@ import { show, visible } from '../grid/text.ts'
 import { createSource, createView, queryOf } from '../sql/examples.ts'
 import { quoteName } from '../sql/suggest.ts'
 import { catalogError, rateHistory, sources, views } from '../store/catalog.ts'
-import { now } from '../store/connection.ts'
+import { now, readOnly } from '../store/connection.ts'
 import { link, route } from '../store/route.ts'
 import { bytes, count, duration, lag, moment, plural, rate } from '../ui/format.ts'
 import { openInEditor } from '../ui/open.ts'
@@ -35,7 +35,7 @@ export function ViewsPage() {
                 <th scope="row"><a href={link('views', v.name)} aria-current={v === shown ? 'true' : undefined}>{visible(v.name)}</a></th>
                 {v.kind === 'materialized'
                   ? <>
-                      <td><StateBadge state={v.state} error={v.error} /></td>
+                      <td><StateBadge state={v.state} error={v.error} />{v.error && readOnly.value === '' && <span class="why" title={visible(v.error)}>{visible(v.error)}</span>}</td>
                       <td>{visible(v.source ?? '')}</td>
                       <td class="spark-cell"><Spark values={rateHistory.value.get('view ' + v.name) ?? []} /></td>
                       <td class="num">{rate(v.rate)}</td>
@@ -64,11 +64,11 @@ function Detail({ view: v }: { view: View }) {
         {v.kind === 'materialized' && <StateBadge state={v.state} error={v.error} />}
         <span class="gap" />
         <Button look="primary" icon="play" onClick={() => openInEditor(queryOf(v), true)}>Query it</Button>
-        {v.kind === 'materialized' && <Button onClick={() => openInEditor(`VERIFY VIEW ${quoteName(v.name)}`, false)} title="Recomputes the view from its topic and compares">Verify …</Button>}
+        {v.kind === 'materialized' && readOnly.value === '' && <Button onClick={() => openInEditor(`VERIFY VIEW ${quoteName(v.name)}`, false)} title="Recomputes the view from its topic and compares">Verify …</Button>}
       </div>
-      {v.error && <p class="error-box">{visible(v.error, '\n')}</p>}
+      {v.error && readOnly.value === '' && <p class="error-box">{visible(v.error, '\n')}</p>}
       {v.quarantined > 0 && <p class="warn-box">{plural(v.quarantined, 'record')} could not be evaluated for this view. <a href={link('sources', v.source)}>See them at {visible(v.source)}</a></p>}
-      {v.export?.error && <p class="warn-box">The view was not exported: {visible(v.export.error, '\n')}. The next checkpoint is tried.</p>}
+      {v.export?.error && <p class="warn-box">{v.export.error.startsWith('waits ') ? <>The export {visible(v.export.error, '\n')}.</> : <>The view was not exported: {visible(v.export.error, '\n')}. The next checkpoint is tried.</>}</p>}
       <div class="columns-2">
         <div>
           <h3>Definition <Button look="quiet" icon="copy" aria-label="Copy the SQL" onClick={() => void copy(v.sql, 'the SQL')} /></h3>

@@ -15,6 +15,8 @@ export const now = signal(Date.now()) // moves once a second, for ages on screen
 export const visible = signal(document.visibilityState !== 'hidden')
 
 export const online = computed(() => failures.value < 2)
+// readOnly names the checkpoint that weir open shows: nothing is counted, and nothing can be changed. '' for an appliance.
+export const readOnly = computed(() => status.value?.read_only ?? '')
 export const epoch = computed(() => status.value?.epoch ?? 0)
 
 export const commits = new Commits()

@@ -1,9 +1,10 @@
 // The header: where to go, and how fresh what you see is.
 
 import { catalogError, sources, views } from '../store/catalog.ts'
-import { dataAge, epoch, online, rates, status } from '../store/connection.ts'
+import { dataAge, epoch, online, rates, readOnly, status } from '../store/connection.ts'
 import { setTheme, theme, type Theme } from '../store/prefs.ts'
 import { link, route, type Page } from '../store/route.ts'
+import { visible } from '../grid/text.ts'
 import { age, bytes, count, duration, rate } from './format.ts'
 import { Button, Mark, Spark } from './parts.tsx'
 
@@ -14,7 +15,7 @@ const icons = { system: 'auto', light: 'sun', dark: 'moon' } as const
 export function Header({ help }: { help(): void }) {
   const troubled = (views.value ?? []).filter((v) => v.error).length
   const stopped = (sources.value ?? []).filter((s) => s.error || s.state === 'stopped').length
-  const trouble: Partial<Record<Page, number>> = { views: troubled, sources: stopped }
+  const trouble: Partial<Record<Page, number>> = readOnly.value !== '' ? {} : { views: troubled, sources: stopped }
   return (
     <header class="top">
       <a class="brand" href={link('query')} aria-label="Weir, query page">
@@ -41,6 +42,15 @@ function Pulse() {
   if (!s) return <div class="pulse"><span class="dot warn" />{online.value ? 'connecting' : 'offline'}</div>
   const state = !online.value ? 'offline' : s.state.toLowerCase().replaceAll('_', ' ')
   const look = !online.value ? 'bad' : state === 'running' && !catalogError.value ? 'good' : 'warn'
+  if (online.value && readOnly.value !== '') {
+    return (
+      <div class="pulse" title={`Weir ${s.version} shows ${visible(readOnly.value)}`}>
+        <span class="state"><span class="dot" />read only</span>
+        <span class="epoch">epoch <b>{count(epoch.value)}</b></span>
+        <span class="age">data <b>{age(dataAge.value)}</b> old</span>
+      </div>
+    )
+  }
   const tip = `Weir ${s.version}, up ${duration(s.uptime_s * 1000)}, ${bytes(s.memory)} of memory, record to view ${duration(s.freshness_ms)}`
   return (
     <div class="pulse" title={tip}>

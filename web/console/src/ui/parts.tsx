@@ -3,6 +3,7 @@
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import type { ComponentChildren, JSX } from 'preact'
 import type { State } from '../api/types.ts'
+import { readOnly } from '../store/connection.ts'
 import { toast } from '../store/toast.ts'
 import { visible } from '../grid/text.ts'
 
@@ -158,11 +159,12 @@ export function Empty({ title, children }: Children & { title: string }) {
 }
 
 const words: Record<string, string> = {
-  running: 'running', backfilling: 'backfilling', waiting: 'waiting', stopped: 'stopped',
+  running: 'running', backfilling: 'backfilling', waiting: 'waiting', idle: 'idle', stopped: 'stopped',
 }
 
 export function StateBadge({ state, error }: { state: State | string; error?: string | undefined }) {
-  const look = error || state === 'stopped' ? 'bad' : state === 'running' ? 'good' : 'warn'
+  if (readOnly.value !== '') return <span class="badge">not read</span>
+  const look = error || state === 'stopped' ? 'bad' : state === 'running' ? 'good' : state === 'idle' ? '' : 'warn'
   return <span class={`badge ${look}`}><span class="dot" />{words[state] ?? visible(String(state))}</span>
 }
 

@@ -316,6 +316,7 @@ describe('pages', () => {
     const row = b.page.getByRole('row', { name: /views_by_path/ })
     await row.waitFor()
     expect((await row.textContent())!.replace(/\s/g, '')).toContain('backfillingpage_views')
+    expect(await b.page.locator('.table-box tr', { hasText: 'sessions by user' }).textContent()).toContain('the topic was recreated')
     await b.page.getByRole('link', { name: 'revenue_by_city' }).click()
     await b.page.getByLabel(/^city/).fill('Paris')
     await b.page.getByRole('button', { name: 'Look up' }).click()
@@ -350,6 +351,32 @@ describe('pages', () => {
     await b.page.getByRole('row', { name: /^43/ }).waitFor()
     await b.page.getByRole('button', { name: 'Query version 42' }).click()
     await expect.poll(() => fake.queries.at(-1)).toBe('SELECT * FROM revenue_by_city AT (VERSION => 42) LIMIT 100')
+  })
+
+  test('what weir open shows is no appliance: nothing to take, to verify or to alarm', async () => {
+    fake.readOnly = 'checkpoint 7 of 2026-11-29 12:00:00 in shop.weir'
+    await open({}, '#/checkpoints')
+    await b.page.getByText('This is checkpoint 7 of 2026-11-29 12:00:00 in shop.weir.').waitFor()
+    await b.page.getByRole('heading', { name: 'No others' }).waitFor()
+    expect(await b.page.locator('.pulse').textContent()).toContain('read only')
+    expect(await b.page.getByRole('button', { name: /checkpoint|Savepoint/ }).count()).toBe(0)
+    await b.audit('read only')
+    await b.page.getByRole('link', { name: /^Views/ }).click()
+    await b.page.getByRole('link', { name: 'sessions by user' }).click()
+    await b.page.getByRole('button', { name: 'Query it' }).waitFor()
+    expect(await b.page.getByRole('button', { name: 'Verify …' }).count()).toBe(0)
+    expect(await b.page.locator('.badge.bad, .count.bad, .error-box').count()).toBe(0)
+  })
+
+  test('a narrow page does not scroll sideways', async () => {
+    await open({ viewport: { width: 500, height: 800 } })
+    for (const page of ['query', 'views/revenue_by_city', 'sources/orders', 'checkpoints']) {
+      await b.page.goto(`${url}#/${page}`)
+      await b.page.locator(`main.page-${page.split('/')[0]}`).waitFor()
+      if (page.includes('/')) await b.page.locator('.detail').waitFor()
+      if (page === 'checkpoints') await b.page.getByRole('row', { name: /^42/ }).waitFor()
+      expect(await b.page.evaluate(() => [document.documentElement, document.querySelector('main')!].map((e) => e.scrollWidth - e.clientWidth)), page).toEqual([0, 0])
+    }
   })
 
   test('savepoints: created with a name, refused with the reason, dropped after a question', async () => {

@@ -29,6 +29,7 @@ export class Fake {
   down = false
   token = '' // when set, requests need the cookie
   empty = false
+  readOnly = '' // what weir open shows
   cancelled = [] // ids of queries that were cancelled
   queries = [] // every SQL text, in order
   events = new Set()
@@ -77,7 +78,7 @@ export class Fake {
     switch (url.pathname) {
       case '/api/v1/sql': return this.sql(req, res)
       case '/api/v1/status': return json(res, {
-        epoch: this.epoch, state: 'RUNNING', committed: new Date(this.committed).toISOString(), uptime_s: this.uptime, memory: 148_000_000, rate, freshness_ms: 214, version: '0.1.0',
+        epoch: this.epoch, state: 'RUNNING', committed: new Date(this.committed).toISOString(), uptime_s: this.uptime, memory: 148_000_000, rate, freshness_ms: 214, version: '0.1.0', ...(this.readOnly && { read_only: this.readOnly }),
       })
       case '/api/v1/views': return json(res, { views: this.empty ? [] : this.views(rate) })
       case '/api/v1/sources': return json(res, { sources: this.empty ? null : this.sources(rate) })
@@ -87,7 +88,7 @@ export class Fake {
           if (savepoint === 'live') return refuse(res, 400, 'bad_request', 'a savepoint cannot be named "live": that is the present; choose another name')
           this.checkpoints.push({ id: 43, ...(savepoint !== undefined && { savepoint }), epoch: this.epoch, created: new Date().toISOString(), bytes: 1_911_002, views: ['revenue_by_city', 'orders_by_minute'] })
         }
-        return json(res, { checkpoints: this.empty ? [] : this.checkpoints })
+        return json(res, { checkpoints: this.empty || this.readOnly ? [] : this.checkpoints })
       case '/api/v1/events':
         res.writeHead(200, { 'Content-Type': 'text/event-stream' })
         res.write(': ok\n\n')
