@@ -561,6 +561,9 @@ func TestBundle(t *testing.T) {
 	if code, body, err := run.get("/readyz"); err != nil || code != 200 || !strings.Contains(body, "RUNNING") {
 		t.Errorf("%d %s %v", code, body, err)
 	}
+	if _, body, err := run.get("/api/v1/status"); err != nil || !strings.Contains(body, `"read_only":"checkpoint 1 of `) {
+		t.Errorf("%s %v", body, err)
+	}
 	if _, body, err := run.get("/api/v1/sources"); err != nil || !strings.Contains(body, "this is read only") {
 		t.Errorf("%s %v", body, err)
 	}
