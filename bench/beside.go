@@ -46,10 +46,8 @@ var phases = []phase{
 		report("readers_lookups", answers, "answers/s")
 		report("readers_lookups_p99", millis(quantile(took, .99)), "ms")
 	}},
-	{name: "lookup", clients: 1, pause: 3 * time.Millisecond, ask: lookup, report: func(_ *bed, _ float64, took []time.Duration) {
-		report("readers_lookup_p50", millis(quantile(took, .5)), "ms")
-		report("readers_lookup_p99", millis(quantile(took, .99)), "ms")
-	}},
+	single("readers", "lookup", lookup),
+	single("readers", "floor", constant),
 	{name: "checkpoint", clients: 1, pause: time.Second, ask: func(ctx context.Context, b *bed, _ *rand.Rand) error {
 		return b.sql(ctx, "CHECKPOINT", nil)
 	}, report: func(_ *bed, _ float64, took []time.Duration) {
@@ -75,6 +73,7 @@ type bed struct {
 	*process
 	c      *config
 	broker *devbroker.Broker
+	floor  *process
 	data   string
 	args   []string
 	full   float64 // events a second while it caught up
@@ -105,6 +104,9 @@ func makeBed(ctx context.Context, c *config, name, views string) (_ *bed, err er
 		return nil, err
 	}
 	b.args = []string{"run", sql, "--brokers", b.broker.Addr(), "--data", b.data, "--addr", "127.0.0.1:0"}
+	if b.floor, err = beginFloor(ctx, c); err != nil {
+		return nil, err
+	}
 	if b.process, err = begin(ctx, c, b.args...); err != nil {
 		return nil, err
 	}
@@ -141,6 +143,7 @@ func (b *bed) close() error {
 	if b.process != nil {
 		errs = append(errs, b.end())
 	}
+	b.floor.endFloor()
 	return errors.Join(append(errs, b.broker.Close(), os.RemoveAll(b.data))...)
 }
 
@@ -191,10 +194,8 @@ func freshness(ctx context.Context, c *config) error {
 	}
 	return errors.Join(b.beside(ctx, "freshness", []phase{
 		{name: "few_groups"},
-		{name: "lookup", clients: 1, pause: 3 * time.Millisecond, ask: lookupShop, report: func(_ *bed, _ float64, took []time.Duration) {
-			report("freshness_lookup_p50", millis(quantile(took, .5)), "ms")
-			report("freshness_lookup_p99", millis(quantile(took, .99)), "ms")
-		}},
+		single("freshness", "lookup", lookupShop),
+		single("freshness", "floor", constant),
 	}), b.close())
 }
 

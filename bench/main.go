@@ -45,7 +45,15 @@ func main() {
 	flag.StringVar(&c.only, "only", "", "run only what has this in its name")
 	flag.Float64Var(&c.rate, "rate", 0, "events a second beside readers; 0 is half of what was measured")
 	flag.DurationVar(&c.phase, "phase", 10*time.Second, "how long readers of one kind read")
+	constant := flag.Bool("constant", false, "serve the same answer to everything, to be measured against; the benchmark starts this itself")
 	flag.Parse()
+	if *constant {
+		if err := serveConstant(); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(&c); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -66,7 +74,7 @@ func run(c *config) error {
 	for _, b := range []benchmark{
 		{"ingest", []string{"ingest_one_view_1k_groups", "ingest_four_views", "ingest_one_view_1m_groups"}, ingest},
 		{"readers", names("readers", phases), readers},
-		{"freshness", []string{"freshness_few_groups", "freshness_lookup"}, freshness},
+		{"freshness", []string{"freshness_few_groups", "freshness_lookup", "freshness_floor"}, freshness},
 		{"start", []string{"start", "disk"}, start},
 	} {
 		if !slices.ContainsFunc(b.parts, c.wants) {

@@ -162,7 +162,7 @@ func TestProcessIsConfined(t *testing.T) {
 				continue // a thread may end
 			}
 			_, rest, _ := strings.Cut(string(stat), ") ")
-			if nice := strings.Fields(rest)[16]; nice != "19" {
+			if nice := strings.Fields(rest)[16]; nice != strconv.Itoa(niceness) {
 				t.Errorf("thread %s has priority %s", task.Name(), nice)
 			}
 		}
