@@ -8,9 +8,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -23,25 +21,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"weir/export"
+	"weir/internal/testkit/faultfs"
 	"weir/state/sqltype"
 )
-
-// honest keeps to io.Writer's rule that what is written is left alone. Under the
-// race detector Pebble's file system in memory flips it, and Arrow writes the
-// magic bytes of Parquet from a variable.
-type honest struct{ vfs.FS }
-
-func (h honest) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := h.FS.Create(name, c)
-	if err != nil {
-		return nil, err
-	}
-	return honestFile{f}, nil
-}
-
-type honestFile struct{ vfs.File }
-
-func (f honestFile) Write(p []byte) (int, error) { return f.File.Write(bytes.Clone(p)) }
 
 // put exports one row, n, to the folder /f.
 func put(t testing.TB, fsys vfs.FS, n int64, o export.FolderOptions) (*export.FolderFile, error) {
@@ -63,7 +45,7 @@ func put(t testing.TB, fsys vfs.FS, n int64, o export.FolderOptions) (*export.Fo
 	if o.View == "" {
 		o.View = "v"
 	}
-	return export.Folder(t.Context(), honest{fsys}, "/f", []sqltype.Field{column}, rows, o)
+	return export.Folder(t.Context(), faultfs.Honest{FS: fsys}, "/f", []sqltype.Field{column}, rows, o)
 }
 
 // row reads the n of a file; "" when there is no such file.
@@ -295,7 +277,7 @@ func testFolderCrash(t *testing.T, first, full bool) {
 		if err := root.Sync(); err != nil {
 			t.Fatal(err)
 		}
-		failing := &failAt{at: int64(at), full: full}
+		failing := &faultfs.FailAt{At: int64(at), Full: full}
 		_, err = put(t, errorfs.Wrap(mem, failing), 2, export.FolderOptions{Epoch: 2, Keep: 1})
 		if err != nil && !strings.Contains(err.Error(), "injected error") {
 			t.Fatalf("call %d: %v", at, err)
@@ -316,7 +298,7 @@ func testFolderCrash(t *testing.T, first, full bool) {
 				t.Fatalf("call %d: leftovers: %s", at, diff)
 			}
 		}
-		if !failing.met.Load() {
+		if !failing.Met() {
 			break // fewer calls than that
 		}
 		if err != nil {
@@ -327,24 +309,3 @@ func testFolderCrash(t *testing.T, first, full bool) {
 		t.Fatalf("only %d of %d calls made an export fail", failed, at)
 	}
 }
-
-// failAt fails the call with the number at, or that and all that follow.
-type failAt struct {
-	at   int64
-	full bool
-	n    atomic.Int64
-	met  atomic.Bool
-}
-
-// MaybeError counts a call.
-func (f *failAt) MaybeError(errorfs.Op) error {
-	n := f.n.Add(1) - 1
-	if n == f.at || f.full && n > f.at {
-		f.met.Store(true)
-		return errorfs.ErrInjected
-	}
-	return nil
-}
-
-// String names it.
-func (f *failAt) String() string { return strconv.FormatInt(f.at, 10) }

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"weir/internal/testkit/faultfs"
 )
 
 // TestCrash fails every call that Export makes of the file system, one run each,
@@ -47,7 +48,7 @@ func testCrash(t *testing.T, first, full bool) {
 		if err := root.Sync(); err != nil {
 			t.Fatal(err)
 		}
-		failing := &failAt{at: int64(at), full: full}
+		failing := &faultfs.FailAt{At: int64(at), Full: full}
 		_, err = put(t, errorfs.Wrap(mem, failing), Options{Keep: 2, Now: sampleTime.Add(time.Hour)}, []string{`"new"`, "2"})
 		if err != nil && !strings.Contains(err.Error(), "injected error") {
 			t.Fatalf("call %d: %v", at, err)
@@ -74,7 +75,7 @@ func testCrash(t *testing.T, first, full bool) {
 				t.Fatalf("call %d: leftovers %v", at, n)
 			}
 		}
-		if !failing.met.Load() {
+		if !failing.Met() {
 			break // fewer calls than that
 		}
 		if err != nil {
@@ -85,27 +86,6 @@ func testCrash(t *testing.T, first, full bool) {
 		t.Fatalf("only %d of %d calls made an export fail", failed, at)
 	}
 }
-
-// failAt fails the call with the number at, or that and all that follow.
-type failAt struct {
-	at   int64
-	full bool
-	n    atomic.Int64
-	met  atomic.Bool
-}
-
-// MaybeError counts a call. Locks and looks do not write.
-func (f *failAt) MaybeError(op errorfs.Op) error {
-	n := f.n.Add(1) - 1
-	if n == f.at || f.full && n > f.at {
-		f.met.Store(true)
-		return errorfs.ErrInjected
-	}
-	return nil
-}
-
-// String names it.
-func (f *failAt) String() string { return fmt.Sprint(f.at) }
 
 // calling is a reader that calls a function before its rows, or fails after them.
 type calling struct {

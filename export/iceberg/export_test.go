@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/avro/ocf"
 
+	"weir/internal/testkit/faultfs"
 	"weir/state/sqltype"
 )
 
@@ -34,7 +35,7 @@ func put(t testing.TB, fsys vfs.FS, o Options, rows ...[]string) (*Snapshot, err
 	if o.View == "" {
 		o.View = "v"
 	}
-	return Export(t.Context(), honest{fsys}, "/t", columns, rowsOf(t, columns, rows...), o)
+	return Export(t.Context(), faultfs.Honest{FS: fsys}, "/t", columns, rowsOf(t, columns, rows...), o)
 }
 
 // slurp reads a file.
@@ -196,7 +197,7 @@ func TestSchemaEvolves(t *testing.T) {
 			name, typ, _ := strings.Cut(c, " ")
 			columns = append(columns, sqltype.Field{Name: name, Type: sqltype.MustParse(typ)})
 		}
-		_, err := Export(t.Context(), honest{mem}, "/t", columns, rowsOf(t, columns), Options{View: "v"})
+		_, err := Export(t.Context(), faultfs.Honest{FS: mem}, "/t", columns, rowsOf(t, columns), Options{View: "v"})
 		return err
 	}
 	ids := func() (out []string) {
@@ -262,7 +263,7 @@ func TestForeignTablesAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	columns := []sqltype.Field{cityColumn, countColumn}
-	if _, err := Export(t.Context(), honest{mem}, "/u", columns, rowsOf(t, columns), Options{View: "v"}); err == nil || !strings.Contains(err.Error(), "tables do not move") {
+	if _, err := Export(t.Context(), faultfs.Honest{FS: mem}, "/u", columns, rowsOf(t, columns), Options{View: "v"}); err == nil || !strings.Contains(err.Error(), "tables do not move") {
 		t.Error(err)
 	}
 	if err := mem.MkdirAll("/t/metadata", 0o755); err != nil {
@@ -345,12 +346,12 @@ func TestExportEnds(t *testing.T) {
 	before := append(list(t, mem, "/t/data"), list(t, mem, "/t/metadata")...)
 	columns := []sqltype.Field{cityColumn, countColumn}
 	broken := errors.New("broken")
-	_, err := Export(t.Context(), honest{mem}, "/t", columns, &calling{RecordReader: rowsOf(t, columns, []string{`"a"`, "2"}), err: broken}, Options{View: "v"})
+	_, err := Export(t.Context(), faultfs.Honest{FS: mem}, "/t", columns, &calling{RecordReader: rowsOf(t, columns, []string{`"a"`, "2"}), err: broken}, Options{View: "v"})
 	if !errors.Is(err, broken) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = Export(ctx, honest{mem}, "/t", columns, &calling{RecordReader: rowsOf(t, columns, []string{`"a"`, "2"}), call: cancel}, Options{View: "v"})
+	_, err = Export(ctx, faultfs.Honest{FS: mem}, "/t", columns, &calling{RecordReader: rowsOf(t, columns, []string{`"a"`, "2"}), call: cancel}, Options{View: "v"})
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
