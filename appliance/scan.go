@@ -11,7 +11,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"weir/checkpoint"
@@ -292,22 +291,9 @@ func (s *viewScan) unfit(batch arrow.RecordBatch, err error) error {
 
 // nulled is an array with some rows NULL. The caller releases it.
 func nulled(a arrow.Array, rows []int) arrow.Array {
-	d := a.Data()
-	bits := memory.NewResizableBuffer(memory.DefaultAllocator)
-	defer bits.Release()
-	bits.Resize(int(bitutil.BytesForBits(int64(d.Offset() + d.Len()))))
-	if old := d.Buffers()[0]; old != nil && old.Len() > 0 {
-		copy(bits.Bytes(), old.Bytes())
-	} else {
-		memory.Set(bits.Bytes(), 0xff)
-	}
-	for _, i := range rows {
-		bitutil.ClearBit(bits.Bytes(), d.Offset()+i)
-	}
-	buffers := append([]*memory.Buffer{bits}, d.Buffers()[1:]...)
-	out := array.NewData(d.DataType(), d.Len(), buffers, d.Children(), array.UnknownNullCount, d.Offset())
-	defer out.Release()
-	return array.MakeFromData(out)
+	d := recordbatch.Nulled(memory.DefaultAllocator, a.Data(), rows)
+	defer d.Release()
+	return array.MakeFromData(d)
 }
 
 // failing says what SQL is told of a group in error.

@@ -148,7 +148,6 @@ type sharedScan struct {
 	mu      sync.Mutex
 	in      array.RecordReader
 	batches []arrow.RecordBatch
-	ended   bool
 }
 
 func (sc *sharedScan) isOver() bool {
@@ -165,7 +164,7 @@ func (sc *sharedScan) at(ctx context.Context, i int) (arrow.RecordBatch, error) 
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	if i >= len(sc.batches) {
-		if sc.ended {
+		if sc.isOver() {
 			return nil, sc.in.Err()
 		}
 		select {
@@ -174,7 +173,7 @@ func (sc *sharedScan) at(ctx context.Context, i int) (arrow.RecordBatch, error) 
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if sc.ended = !sc.in.Next(); sc.ended {
+		if !sc.in.Next() {
 			close(sc.over)
 			return nil, sc.in.Err()
 		}

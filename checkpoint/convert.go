@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"weir/internal/recordbatch"
 	"weir/state/sqltype"
 )
 
@@ -60,7 +61,7 @@ func (c *conversion) array(t sqltype.Type, a arrow.Array) (arrow.Array, []int, e
 	slices.Sort(misfits)
 	misfits = slices.Compact(misfits)
 	if len(misfits) > 0 {
-		nulled := c.nulled(out, misfits)
+		nulled := recordbatch.Nulled(c.mem, out, misfits)
 		out.Release()
 		out = nulled
 	}

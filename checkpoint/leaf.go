@@ -178,22 +178,6 @@ func (c *conversion) buffer(n int) *memory.Buffer {
 	return b
 }
 
-// nulled is d with the given rows NULL.
-func (c *conversion) nulled(d arrow.ArrayData, rows []int) arrow.ArrayData {
-	bits := c.buffer(int(bitutil.BytesForBits(int64(d.Offset() + d.Len()))))
-	defer bits.Release()
-	if old := d.Buffers()[0]; old != nil && old.Len() > 0 {
-		copy(bits.Bytes(), old.Bytes())
-	} else {
-		memory.Set(bits.Bytes(), 0xff)
-	}
-	for _, i := range rows {
-		bitutil.ClearBit(bits.Bytes(), d.Offset()+i)
-	}
-	buffers := append([]*memory.Buffer{bits}, d.Buffers()[1:]...)
-	return array.NewData(d.DataType(), d.Len(), buffers, d.Children(), array.UnknownNullCount, d.Offset())
-}
-
 // nulls counts the NULLs of d. Arrow's maps want to know that they have none.
 func nulls(d arrow.ArrayData) int {
 	if n := d.NullN(); n >= 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"weir/internal/recordbatch"
 	"weir/state/plan"
 	"weir/state/sqltype"
 )
@@ -186,8 +187,7 @@ func (r *fileRows) without(a arrow.Array, lists ...[]int) arrow.Array {
 		return a
 	}
 	defer a.Release()
-	c := conversion{mem: r.mem}
-	d := c.nulled(a.Data(), rows)
+	d := recordbatch.Nulled(r.mem, a.Data(), rows)
 	defer d.Release()
 	return array.MakeFromData(d)
 }
