@@ -4,7 +4,6 @@ package appliance
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -142,17 +141,7 @@ func TestReadWhileMadeWhole(t *testing.T) {
 	s3 := fakes3.Start(t)
 	b := newBed(t)
 	b.config = func(c *config) { c.Checkpoints = s3.Location("p") }
-	b.topic("o", 1)
-	b.must(`CREATE SOURCE o (k BIGINT) WITH (connector = 'kafka', topic = 'o', format = 'json');
-CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM o GROUP BY k;`)
-	send := func(n int) {
-		var recs []*devbroker.Record
-		for k := range n {
-			recs = append(recs, &devbroker.Record{Topic: "o", Value: fmt.Appendf(nil, `{"k":%d}`, k)})
-		}
-		b.send(recs...)
-		b.caughtUp()
-	}
+	send := b.countsKeys()
 	send(12_000)
 	b.query("CHECKPOINT")
 	send(10)

@@ -136,13 +136,13 @@ CREATE MATERIALIZED VIEW small AS SELECT x, count(*) AS n FROM o GROUP BY x;`)
 	b.verified("v")
 }
 
-// TestManyDeltasAreMadeWhole: also after checkpoints that somebody asked for.
-func TestManyDeltasAreMadeWhole(t *testing.T) {
-	b := newBed(t)
+// countsKeys has a view v of how often each key k of topic o came. The function
+// sends the keys below n, and waits until they are counted.
+func (b *bed) countsKeys() (send func(n int)) {
 	b.topic("o", 1)
 	b.must(`CREATE SOURCE o (k BIGINT) WITH (connector = 'kafka', topic = 'o', format = 'json');
 CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM o GROUP BY k;`)
-	send := func(n int) {
+	return func(n int) {
 		var recs []*devbroker.Record
 		for k := range n {
 			recs = append(recs, &devbroker.Record{Topic: "o", Value: fmt.Appendf(nil, `{"k":%d}`, k)})
@@ -150,6 +150,12 @@ CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM o GROUP BY k;`)
 		b.send(recs...)
 		b.caughtUp()
 	}
+}
+
+// TestManyDeltasAreMadeWhole: also after checkpoints that somebody asked for.
+func TestManyDeltasAreMadeWhole(t *testing.T) {
+	b := newBed(t)
+	send := b.countsKeys()
 	send(12_000)
 	b.query("CHECKPOINT")
 	send(1200)

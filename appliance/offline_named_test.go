@@ -138,22 +138,10 @@ func TestOfflineAnswersNameTheirTime(t *testing.T) {
 	// weir open shows one of them: it was committed by then, and there is no other.
 	bundle := filepath.Join(t.TempDir(), "b.weir")
 	weirs(t, "bundle", "--from", dir+"@2", "-o", bundle)
-	data := t.TempDir()
-	what, taken, err := (&openCmd{From: bundle}).unpack(t.Context(), data)
-	if err != nil || !taken.Equal(m2.Created) || !strings.HasPrefix(what, `checkpoint 2 (savepoint "later") of `) {
-		t.Fatal(what, taken, err)
+	run, cfg := opened(t, bundle)
+	if !cfg.taken.Equal(m2.Created) || !strings.HasPrefix(cfg.shown, `checkpoint 2 (savepoint "later") of `) {
+		t.Fatal(cfg.shown, cfg.taken)
 	}
-	cfg := testConfig(data, "")
-	cfg.shown, cfg.taken = what, taken
-	run, err := launch(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := run.stop(); err != nil {
-			t.Error("stop:", err)
-		}
-	}()
 	_, body, err := run.get("/api/v1/status")
 	var s struct{ Committed time.Time }
 	if err != nil || json.Unmarshal([]byte(body), &s) != nil || !s.Committed.Equal(m2.Created.Truncate(time.Millisecond)) {

@@ -524,22 +524,7 @@ func TestBundle(t *testing.T) {
 
 	// Without a broker.
 	b.broker.Close()
-	data := t.TempDir()
-	what, taken, err := (&openCmd{From: file}).unpack(t.Context(), data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := testConfig(data, "")
-	cfg.shown, cfg.taken = what, taken
-	run, err := launch(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := run.stop(); err != nil {
-			t.Error("stop:", err)
-		}
-	}()
+	run, _ := opened(t, file)
 	ask := func(sql string) string {
 		res, err := run.client.Query(t.Context(), sql)
 		if err != nil {
@@ -718,4 +703,27 @@ func TestOfflineToolsOverObjectStorage(t *testing.T) {
 	b.stop()
 	data := filepath.Join(t.TempDir(), "new")
 	weirs(t, "restore", "--from", place+"@1", "--data", data)
+}
+
+// opened is what weir open shows of a bundle, until the test ends, and how it was
+// configured.
+func opened(t *testing.T, file string) (*running, config) {
+	t.Helper()
+	data := t.TempDir()
+	what, taken, err := (&openCmd{From: file}).unpack(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := testConfig(data, "")
+	cfg.shown, cfg.taken = what, taken
+	run, err := launch(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := run.stop(); err != nil {
+			t.Error("stop:", err)
+		}
+	})
+	return run, cfg
 }
