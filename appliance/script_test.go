@@ -129,7 +129,7 @@ func (s *session) command(t *testing.T, d *datadriven.TestData) string {
 		}
 		return s.quarantine(ctx, word(0))
 	case "state":
-		return topicIDs.ReplaceAllString(says(s.awaitState(ctx, word(0), word(1))), "ID")
+		return topicIDs.ReplaceAllString(says(s.awaitState(ctx, word(0), word(1))), "$1 ID")
 	case "restore":
 		id, err := strconv.Atoi(arg("id", "1"))
 		if err != nil {
@@ -141,9 +141,9 @@ func (s *session) command(t *testing.T, d *datadriven.TestData) string {
 	return ""
 }
 
-// epochs are what differs from run to run in answers.
+// What differs from run to run in answers. An id may begin and end with '-'.
 var (
-	topicIDs = regexp.MustCompile(`\b[\w-]{22}\b`)
+	topicIDs = regexp.MustCompile(`\b(id|became) [\w-]{22}`)
 	epochs   = regexp.MustCompile(`,?"(epoch":\d+|created":"[^"]*")`)
 )
 
