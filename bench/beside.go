@@ -26,6 +26,7 @@ type phase struct {
 	costs   bool          // is what one answer takes worth a line
 	pause   time.Duration // between the questions of one client
 	ask     func(ctx context.Context, b *bed, rng *rand.Rand) error
+	asker   *asker // a client of another process, instead
 	report  func(b *bed, answers float64, took []time.Duration) // answers a second, sorted times
 }
 
@@ -46,8 +47,8 @@ var phases = []phase{
 		report("readers_lookups", answers, "answers/s")
 		report("readers_lookups_p99", millis(quantile(took, .99)), "ms")
 	}},
-	single("readers", "lookup", lookup),
-	single("readers", "floor", constant),
+	single("readers", "lookup", "/api/v1/views/v/lookup?user_id=KEY", 1_000_000, appliance),
+	single("readers", "floor", "/", 1, floor),
 	{name: "checkpoint", clients: 1, pause: time.Second, ask: func(ctx context.Context, b *bed, _ *rand.Rand) error {
 		return b.sql(ctx, "CHECKPOINT", nil)
 	}, report: func(_ *bed, _ float64, took []time.Duration) {
@@ -62,10 +63,6 @@ func lookup(ctx context.Context, b *bed, rng *rand.Rand) error {
 		return nil
 	}
 	return err
-}
-
-func lookupShop(ctx context.Context, b *bed, rng *rand.Rand) error {
-	return b.get(ctx, fmt.Sprintf("/api/v1/views/v/lookup?shop=shop-%d", rng.Int64N(shops)), nil)
 }
 
 // bed is an appliance that has caught up on the log.
@@ -194,8 +191,8 @@ func freshness(ctx context.Context, c *config) error {
 	}
 	return errors.Join(b.beside(ctx, "freshness", []phase{
 		{name: "few_groups"},
-		single("freshness", "lookup", lookupShop),
-		single("freshness", "floor", constant),
+		single("freshness", "lookup", "/api/v1/views/v/lookup?shop=shop-KEY", shops, appliance),
+		single("freshness", "floor", "/", 1, floor),
 	}), b.close())
 }
 
@@ -262,6 +259,17 @@ func (b *bed) phase(ctx context.Context, name string, p *phase, l *load, seen *c
 			mu.Lock()
 			took = append(took, own...)
 			mu.Unlock()
+		})
+	}
+	if p.asker != nil {
+		wg.Go(func() {
+			if err := p.asker.run(ctx, b, func(d time.Duration) {
+				if counting.Load() {
+					took = append(took, d)
+				}
+			}); err != nil {
+				stop(err)
+			}
 		})
 	}
 	sleep(ctx, 2*time.Second) // until it runs evenly

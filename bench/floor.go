@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
-	"time"
 )
 
 // serveConstant answers every request with the same bytes, in a process of its own,
@@ -40,16 +38,4 @@ func (p *process) endFloor() {
 	if p != nil {
 		_ = p.end()
 	}
-}
-
-// single is one client that asks with pauses, of which the times of answers tell.
-func single(group, name string, ask func(context.Context, *bed, *rand.Rand) error) phase {
-	return phase{name: name, clients: 1, pause: 3 * time.Millisecond, ask: ask, report: func(_ *bed, _ float64, took []time.Duration) {
-		report(group+"_"+name+"_p50", millis(quantile(took, .5)), "ms")
-		report(group+"_"+name+"_p99", millis(quantile(took, .99)), "ms")
-	}}
-}
-
-func constant(ctx context.Context, b *bed, _ *rand.Rand) error {
-	return b.floor.get(ctx, "/", nil)
 }

@@ -46,15 +46,17 @@ func main() {
 	flag.Float64Var(&c.rate, "rate", 0, "events a second beside readers; 0 is half of what was measured")
 	flag.DurationVar(&c.phase, "phase", 10*time.Second, "how long readers of one kind read")
 	constant := flag.Bool("constant", false, "serve the same answer to everything, to be measured against; the benchmark starts this itself")
+	url := flag.String("ask", "", "ask a URL again and again, and print the times of answers; the benchmark starts this itself")
+	keys := flag.Int64("keys", 1, "of which numbers -ask puts one in the place of KEY")
 	flag.Parse()
-	if *constant {
-		if err := serveConstant(); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		return
+	do := func() error { return run(&c) }
+	switch {
+	case *constant:
+		do = serveConstant
+	case *url != "":
+		do = func() error { return ask(*url, *keys) }
 	}
-	if err := run(&c); err != nil {
+	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
