@@ -49,7 +49,7 @@ func serve(ctx context.Context, cfg config, out io.Writer, untilCaughtUp bool) e
 	if cfg.token, err = cfg.serveFlags.token(); err != nil {
 		return err
 	}
-	oversubscribe()
+	tuneRuntime()
 	a, err := openAppliance(ctx, cfg)
 	if err != nil {
 		return err
