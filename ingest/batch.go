@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -44,7 +45,8 @@ type batch struct {
 	bad     map[int][]decode.Refusal // by row: columns that it could not fill
 	records int64                    // read, whatever became of them
 	next    map[int32]state.Position
-	newest  int64 // greatest timestamp, ms
+	began   time.Time // when next got its first
+	newest  int64     // greatest timestamp, ms
 }
 
 func (b *batch) release() {
@@ -209,7 +211,9 @@ func (b *builder) giveBack(t *batch) {
 func (b *builder) empty() bool { return len(b.batch.next) == 0 }
 
 // full says that the batch should be taken.
-func (b *builder) full() bool { return len(b.batch.rows) >= maxRows || len(b.batch.bytes) >= maxBytes }
+func (b *builder) full() bool { return b.batch.full() }
+
+func (b *batch) full() bool { return b.records >= maxRows || len(b.bytes) >= maxBytes }
 
 // add decodes one record. ErrFull means that the batch must be taken first. A
 // record without a value (a tombstone) adds no row: it is read and counted,
@@ -266,7 +270,12 @@ func (b *builder) decode(doc []byte) ([]decode.Refusal, error) {
 }
 
 // moved notes where a partition stands after what was added.
-func (b *builder) moved(p state.Position) { b.batch.next[p.Partition] = p }
+func (b *builder) moved(p state.Position) {
+	if b.empty() {
+		b.batch.began = time.Now()
+	}
+	b.batch.next[p.Partition] = p
+}
 
 // take ends the batch and starts the next.
 func (b *builder) take() *batch {

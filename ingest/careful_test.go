@@ -192,7 +192,7 @@ func (l *life) until(what string, ok func() bool) {
 	l.t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	late := time.After(time.Minute)
+	late := time.After(5 * time.Minute) // only ends a test that has failed
 	for !ok() {
 		select {
 		case <-tick.C:

@@ -19,9 +19,9 @@ import (
 	"weir/state/sqltype"
 )
 
-// gather is how long a batch waits for more records: short beside the commit
-// interval, long beside the cost of running a statement.
-const gather = 20 * time.Millisecond
+// gather is how long a batch waits for more records after its first: short beside
+// the commit interval, long beside the cost of running a statement.
+const gather = 50 * time.Millisecond
 
 // A lane reads one cursor and feeds the views that follow it. Its set of views
 // is fixed: a change stops the lane and starts another from the positions that
@@ -158,12 +158,12 @@ func (l *lane) caughtUp() bool {
 	return s.State == kafka.StateReading && len(s.Partitions) > 0
 }
 
-// read fills batches. One is handed on when it is full, when it has waited
-// long enough for more, and at the lane's end.
+// read fills batches. One is handed on when it is full, when it has gathered long
+// enough and no more records are at hand, and at the lane's end.
 func (l *lane) read(ctx context.Context, b *builder, out chan<- *batch) error {
 	b.begin()
 	for {
-		f, err := l.next(ctx, b)
+		f, err := next(ctx, l.reader(), b)
 		if errors.Is(err, errGathered) {
 			if err := l.hand(ctx, b, out); err != nil {
 				return err
@@ -189,14 +189,30 @@ func (l *lane) read(ctx context.Context, b *builder, out chan<- *batch) error {
 
 var errGathered = errors.New("the batch has waited long enough")
 
-// next waits for records, but no longer than a batch that has some may wait.
-func (l *lane) next(ctx context.Context, b *builder) (*kafka.Fetched, error) {
+// A queue gives records in their order, as kafka.Reader does.
+type queue interface {
+	Next(context.Context) (*kafka.Fetched, error)
+	Ready() (*kafka.Fetched, error)
+}
+
+// next waits for records, but no longer than a batch that has some may gather. After
+// that it takes what is there already, so that batches grow when records come faster
+// than they are folded.
+func next(ctx context.Context, r queue, b *builder) (*kafka.Fetched, error) {
 	if b.empty() {
-		return l.reader().Next(ctx)
+		return r.Next(ctx)
 	}
-	wait, cancel := context.WithTimeoutCause(ctx, gather, errGathered)
+	left := gather - time.Since(b.batch.began)
+	if left <= 0 {
+		f, err := r.Ready()
+		if f == nil && err == nil {
+			err = errGathered
+		}
+		return f, err
+	}
+	wait, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	f, err := l.reader().Next(wait)
+	f, err := r.Next(wait)
 	return f, waited(ctx, err)
 }
 
@@ -301,7 +317,7 @@ func (l *lane) reached(at map[int32]state.Position) bool {
 
 // fold evaluates a batch for every view and moves the cursor.
 func (l *lane) fold(ctx context.Context, b *batch) error {
-	f := state.Fold{Cursor: l.cursor, Records: b.records, Refused: b.refused}
+	f := state.Fold{Cursor: l.cursor, Records: b.records, Refused: b.refused, Behind: b.full()}
 	for _, p := range b.next {
 		f.Positions = append(f.Positions, p)
 	}

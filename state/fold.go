@@ -104,6 +104,7 @@ func (s *Store) fold(f *Fold, encoded []*keyed) (full bool, err error) {
 	cur.records += f.Records
 	cur.moved = cur.moved || len(f.Positions) > 0 || f.Records != 0
 	s.pending = append(s.pending, s.news(f)...)
+	s.behind = s.behind || f.Behind
 	s.touched = s.touched || cur.moved || len(f.Refused) > 0
 	return s.shrink(), nil
 }

@@ -57,6 +57,7 @@ type Store struct {
 	openEpoch uint64    // the epoch that folds enter
 	durable   uint64
 	touched   bool   // the open epoch holds something
+	behind    bool   // what was folded of late was not all that a source has
 	marks     []mark // of the change index, oldest first; replaced, never changed
 
 	keyed sync.Pool // of *keyed
@@ -270,9 +271,9 @@ func (s *Store) guard(f func() error) error {
 }
 
 // Run commits until the context ends, and then once more. Commits begin an
-// interval apart. When one takes longer than half of that, as when the source
-// catches up, the store rests for as long as it worked: folding many records
-// into a group before it is written is what makes commits cheap.
+// interval apart. While a source is behind, the store rests for as long as it
+// worked, if that is longer: folding many records into a group before it is written
+// is what makes commits cheap, and then readers wait for old records anyway.
 func (s *Store) Run(ctx context.Context) error {
 	timer := time.NewTimer(s.o.Interval)
 	defer timer.Stop()
@@ -290,8 +291,21 @@ func (s *Store) Run(ctx context.Context) error {
 			return err
 		}
 		took := time.Since(start)
-		timer.Reset(max(s.o.Interval-took, min(took, 4*s.o.Interval)))
+		rest := s.o.Interval - took
+		if s.wasBehind() {
+			rest = max(rest, min(took, 4*s.o.Interval))
+		}
+		timer.Reset(rest)
 	}
+}
+
+// wasBehind says whether a fold since the last call was of a source that is behind.
+func (s *Store) wasBehind() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.behind
+	s.behind = false
+	return was
 }
 
 // Close gives the directory free. What was folded since the last commit is

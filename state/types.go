@@ -37,8 +37,8 @@ type Options struct {
 	Memory int64
 	// Cache is the size of Pebble's block cache, 64 MiB when 0.
 	Cache int64
-	// Interval is the time between commits, 250 ms when 0. Under load it grows
-	// to four times that.
+	// Interval is the time between commits, 250 ms when 0. While a source is
+	// behind it grows to four times that.
 	Interval time.Duration
 	// QuarantineBytes bounds what is kept of refused records, per source, 64
 	// MiB when 0. Beyond it the oldest go; their counts stay.
@@ -73,6 +73,8 @@ type Fold struct {
 	// counted without it. Else Fold fails with ErrStale.
 	Partials []Partial
 	Refused  []Refused
+	// Behind says that the source has more records at hand than one batch takes.
+	Behind bool
 }
 
 // A Partial is what a batch adds to one view: keys, then accumulators, in the

@@ -148,7 +148,7 @@ func (r *Reader) Next(ctx context.Context) (*Fetched, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if f, err := r.take(); f != nil || err != nil {
+		if f, err := r.Ready(); f != nil || err != nil {
 			return f, err
 		}
 		select {
@@ -158,7 +158,8 @@ func (r *Reader) Next(ctx context.Context) (*Fetched, error) {
 	}
 }
 
-func (r *Reader) take() (*Fetched, error) {
+// Ready is Next that does not wait: nil when nothing has come.
+func (r *Reader) Ready() (*Fetched, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.mu.queue) == 0 {
