@@ -3,6 +3,7 @@ package queryable
 import (
 	"encoding/binary"
 	"encoding/json"
+	flags "flag"
 	"fmt"
 	"math"
 	"math/big"
@@ -19,6 +20,8 @@ import (
 
 	"weir/state/sqltype"
 )
+
+var seedFlag = flags.Uint64("seed", 1, "seed of TestRandomValues; 0 takes the clock's")
 
 // TestJSONOf states the form of each type by hand: a value as it is written, or
 // read => written where it is normalised.
@@ -292,13 +295,12 @@ func floatOracle(f float64, size int) string {
 // TestRandomValues writes random values of random types, whole and sliced, and
 // reads them back.
 func TestRandomValues(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d (-seed)", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
-	defer func() {
-		if t.Failed() {
-			t.Logf("seed %d", seed)
-		}
-	}()
 	for range 1500 {
 		typ := randomType(r, 2)
 		b := array.NewBuilder(memory.DefaultAllocator, typ.Inside())
