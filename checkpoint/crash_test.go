@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -96,7 +97,7 @@ func testCrash(t *testing.T, delta, full bool) {
 		// The process may also go on after the error.
 		write(t, mem, next)
 		whole(t, mem)
-		if !failing.met {
+		if !failing.met() {
 			break // fewer calls than that
 		}
 		if err == nil {
@@ -123,7 +124,7 @@ func testCompactCrash(t *testing.T, full bool) {
 	change()
 	after, changed := f.rows[1], f.changed
 	seen := map[bool]int{}
-	for at, failing := 0, (&failAt{met: true}); failing.met; at++ {
+	for at, failing := 0, (&failAt{failed: true}); failing.met(); at++ {
 		mem := vfs.NewCrashableMem()
 		f.rows[1], f.changed, f.records = before, nil, 1
 		write(t, mem, f)
@@ -142,7 +143,7 @@ func testCompactCrash(t *testing.T, full bool) {
 		}
 		failing = &failAt{at: at, full: full}
 		_, err = Compact(t.Context(), errorfs.Wrap(mem, failing), dir, 2, Options{})
-		if err != nil && !failing.met {
+		if err != nil && !failing.met() {
 			t.Fatal(err)
 		}
 		for _, fsys := range []vfs.FS{mem, mem.CrashClone(vfs.CrashCloneCfg{}), mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(uint64(at), 4))})} {
@@ -169,7 +170,7 @@ func testCompactCrash(t *testing.T, full bool) {
 			}
 			wholeAs(t, fsys, want)
 		}
-		if !failing.met && at < 20 {
+		if !failing.met() && at < 20 {
 			t.Fatalf("only %d calls were failed", at)
 		}
 	}
@@ -180,20 +181,32 @@ func testCompactCrash(t *testing.T, full bool) {
 
 // failAt fails one call, counted from 0, or that and all later ones that write.
 type failAt struct {
-	at, calls int
-	full      bool
-	met       bool
+	at   int
+	full bool
+
+	mu     sync.Mutex // Pebble is on goroutines of its own
+	calls  int
+	failed bool
 }
 
 func (f *failAt) String() string { return "fail once" }
 
 func (f *failAt) MaybeError(op errorfs.Op) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.calls++
 	if f.calls-1 != f.at && (!f.full || f.calls <= f.at || op.Kind.ReadOrWrite() != errorfs.OpIsWrite) {
 		return nil
 	}
-	f.met = true
+	f.failed = true
 	return errorfs.ErrInjected
+}
+
+// met says whether a call has failed.
+func (f *failAt) met() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failed
 }
 
 // whole lists the checkpoints and reads every value of each.
@@ -232,7 +245,7 @@ func TestRetainCrash(t *testing.T) {
 func testRetainCrash(t *testing.T, full bool) {
 	r, f := rng(t), newFake()
 	f.add(r, revenue(), 30, 30, false)
-	for at, failing := 0, (&failAt{met: true}); failing.met; at++ {
+	for at, failing := 0, (&failAt{failed: true}); failing.met(); at++ {
 		mem := vfs.NewCrashableMem()
 		for range 4 {
 			write(t, mem, f)
@@ -247,7 +260,7 @@ func testRetainCrash(t *testing.T, full bool) {
 		}
 		failing = &failAt{at: at, full: full}
 		_, err = Retain(errorfs.Wrap(mem, failing), dir, 2)
-		if err != nil && !failing.met {
+		if err != nil && !failing.met() {
 			t.Fatal(err)
 		}
 		for _, fsys := range []vfs.FS{mem, mem.CrashClone(vfs.CrashCloneCfg{})} {
@@ -259,7 +272,7 @@ func testRetainCrash(t *testing.T, full bool) {
 			}
 			whole(t, fsys)
 		}
-		if !failing.met && at < 10 {
+		if !failing.met() && at < 10 {
 			t.Fatalf("only %d calls were failed", at)
 		}
 	}
@@ -271,7 +284,7 @@ func TestRemoveCrash(t *testing.T) {
 	r, f := rng(t), newFake()
 	f.add(r, revenue(), 30, 30, false)
 	gone := 0
-	for at, failing := 0, (&failAt{met: true}); failing.met; at++ {
+	for at, failing := 0, (&failAt{failed: true}); failing.met(); at++ {
 		mem := vfs.NewCrashableMem()
 		write(t, mem, f)
 		f.records++
@@ -325,11 +338,11 @@ func TestRestoreCrash(t *testing.T) {
 	want := holds(good)
 	outcomes := map[bool]int{}
 	for _, full := range []bool{false, true} {
-		for at, failing := 0, (&failAt{met: true}); failing.met; at += 1 + at/6 {
+		for at, failing := 0, (&failAt{failed: true}); failing.met(); at += 1 + at/6 {
 			mem := vfs.NewCrashableMem()
 			failing = &failAt{at: at, full: full}
 			err := restore(errorfs.Wrap(mem, failing))
-			if err != nil && !failing.met {
+			if err != nil && !failing.met() {
 				t.Fatal(err)
 			}
 			crashed := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(uint64(at), 5))})
