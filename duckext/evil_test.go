@@ -108,7 +108,7 @@ func TestNoLeaseNoData(t *testing.T) {
 	c := &child{}
 	go c.serve(ours)
 	defer ours.Close()
-	_ = theirs.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = theirs.SetDeadline(time.Now().Add(patience))
 	if err := writeFrame(theirs, frameScan, []byte(`{"table":"v_state","columns":[0],"from":0,"to":256}`)); err != nil {
 		t.Fatal(err)
 	}

@@ -58,9 +58,8 @@ func TestDeadlineStopsWhatCannotBeInterrupted(t *testing.T) {
 		if !slices.Contains(codes, code(err)) {
 			t.Errorf("%s: %s: %v", sql, code(err), err)
 		}
-		// Interrupted at 1 s, killed half a second later, and slack for a slow machine:
-		// each would take longer, if it ended.
-		if took := time.Since(start); took > 30*time.Second {
+		// Interrupted at 1 s, killed half a second later, and slack for a slow machine.
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s: took %v", sql, took)
 		}
 		if got := answerOf(ask(t, p, "SELECT count(*) FROM v")); got != "10\n" {
@@ -81,8 +80,7 @@ func TestKilledProcess(t *testing.T) {
 			_, err := p.Query(context.Background(), Request{SQL: "SELECT count(*) FROM v"})
 			done <- err
 		}()
-		for m.read.Load() < before+1000 {
-		}
+		until(func() bool { return m.read.Load() >= before+1000 })
 		p.mu.Lock()
 		for child := range p.live {
 			if err := child.cmd.Process.Kill(); err != nil {
@@ -189,13 +187,13 @@ func TestRecycling(t *testing.T) {
 func TestThousandQueriesInFlatMemory(t *testing.T) {
 	c, m := shop(2000)
 	p := openPool(t, c, PoolOptions{Size: 1, MaxQueries: 1 << 30, Threads: 1})
-	sizes := func() (parent, child int) {
+	child := func() (size int) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for ch := range p.live {
-			child = anonymous(t, ch.cmd.Process.Pid)
+			size = anonymous(t, ch.cmd.Process.Pid)
 		}
-		return residentBytes(t), child
+		return size
 	}
 	run := func(n int) {
 		for i := range n {
@@ -207,13 +205,8 @@ func TestThousandQueriesInFlatMemory(t *testing.T) {
 			}
 		}
 	}
-	run(200)
-	parent, child := sizes()
-	run(1000)
-	parent2, child2 := sizes()
-	if parent2-parent > 16<<20 || child2-child > 24<<20 {
-		t.Errorf("1,000 queries took %d MiB in the parent and %d MiB in the process", (parent2-parent)>>20, (child2-child)>>20)
-	}
+	flat(t, "the parent of 300 queries", 5<<20, func() int { return residentBytes(t) }, func() { run(300) })
+	flat(t, "the process of 300 queries", 6<<20, child, func() { run(300) })
 }
 
 func TestPoolWithoutProcesses(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -135,6 +134,13 @@ func shop(n int) (*memCatalog, *memTable) {
 
 // patience is for queries that should not be late, however busy the machine is.
 const patience = 5 * time.Minute
+
+// until looks again and again, for there is nothing to wait for.
+func until(done func() bool) {
+	for !done() {
+		<-time.After(time.Millisecond)
+	}
+}
 
 func openPool(t testing.TB, c Catalog, o PoolOptions) *Pool {
 	t.Helper()
@@ -627,16 +633,12 @@ func TestBusy(t *testing.T) {
 		_, err := p.Query(context.Background(), Request{ID: "first", SQL: "SELECT count(*) FROM v"})
 		errs <- err
 	}()
-	for m.read.Load() < 1000 {
-		runtime.Gosched()
-	}
+	until(func() bool { return m.read.Load() >= 1000 })
 	go func() {
 		_, err := p.Query(context.Background(), Request{ID: "second", SQL: "SELECT 1"})
 		errs <- err
 	}()
-	for p.Stats().Waiting == 0 {
-		runtime.Gosched()
-	}
+	until(func() bool { return p.Stats().Waiting > 0 })
 	if _, err := p.Query(t.Context(), Request{SQL: "SELECT 1"}); !errors.Is(err, ErrBusy) {
 		t.Errorf("the third: %v", err)
 	}

@@ -237,12 +237,7 @@ func TestProgramsMemoryIsFlat(t *testing.T) {
 			}
 		}
 	}
-	run(500)
-	before := residentBytes(t)
-	run(10000)
-	if grown := residentBytes(t) - before; grown > 16<<20 {
-		t.Errorf("10,000 runs took %d MiB", grown>>20)
-	}
+	flat(t, "2,000 runs", 3<<20, func() int { return residentBytes(t) }, func() { run(2000) })
 }
 
 func BenchmarkProgram(b *testing.B) {
@@ -280,12 +275,7 @@ func TestPreparingLeavesNothingBehind(t *testing.T) {
 			}
 		}
 	}
-	run(100)
-	before := residentBytes(t)
-	run(1000)
-	if grown := residentBytes(t) - before; grown > 12<<20 {
-		t.Errorf("1,000 programs took %d MiB", grown>>20)
-	}
+	flat(t, "300 programs", 3<<20, func() int { return residentBytes(t) }, func() { run(300) })
 	if n := len(e.tables.at); n != 0 {
 		t.Errorf("%d tables are still attached", n)
 	}

@@ -370,8 +370,7 @@ func TestScanIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("the client left")
 	go func() {
-		for m.read.Load() < 5000 {
-		}
+		until(func() bool { return m.read.Load() >= 5000 })
 		cancel(cause)
 	}()
 	if _, err := s.Query(ctx, "SELECT count(*) FROM v"); !errors.Is(err, cause) {
@@ -407,12 +406,7 @@ func TestScansMemoryIsFlat(t *testing.T) {
 			}
 		}
 	}
-	run(300)
-	before := residentBytes(t)
-	run(10000)
-	if grown := residentBytes(t) - before; grown > 16<<20 {
-		t.Errorf("10,000 queries took %d MiB", grown>>20)
-	}
+	flat(t, "2,000 queries", 3<<20, func() int { return residentBytes(t) }, func() { run(2000) })
 }
 
 func BenchmarkScan(b *testing.B) {
