@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -265,15 +266,18 @@ func TestDecodeAllocations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		allocs := testing.AllocsPerRun(20, func() {
-			f.rest, f.at = raw, 0
-			if b, err := f.Batch(); err != nil || len(b.Records) != 1000 {
-				t.Fatal(err)
-			}
-			f.err = nil
-		})
-		if allocs > 20 { // a few per batch, none per record; the race detector empties pools at random
-			t.Errorf("%s: %v allocations for 1000 records", codec, allocs)
+		least := math.Inf(1) // of some tries: the race detector empties pools at random, and the runtime allocates, too
+		for range 20 {
+			least = min(least, testing.AllocsPerRun(1, func() {
+				f.rest, f.at = raw, 0
+				if b, err := f.Batch(); err != nil || len(b.Records) != 1000 {
+					t.Fatal(err)
+				}
+				f.err = nil
+			}))
+		}
+		if least > 20 { // a few per batch, none per record
+			t.Errorf("%s: %v allocations for 1000 records", codec, least)
 		}
 	}
 }

@@ -130,11 +130,20 @@ func (b *bed) read(o ReaderOptions) *Reader {
 	return r
 }
 
-// until reads until want says so, or for half a minute, and gives every record as
-// "partition/offset=value".
+// patience bounds a wait that the test expects to end: half a minute of a bubble, and
+// more where time is real.
+func (b *bed) patience() time.Duration {
+	if b.net != nil {
+		return 30 * time.Second
+	}
+	return 3 * time.Minute
+}
+
+// until reads until done says so, or for as long as there is patience, and gives every
+// record as "partition/offset=value".
 func (b *bed) until(r *Reader, done func(*Fetched) bool) string {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context(), b.patience())
 	defer cancel()
 	var s []string
 	next := map[int32]int64{}
@@ -186,10 +195,11 @@ func records(f *Fetched) (s []string, err error) {
 	}
 }
 
-// failure reads on until the Reader stops, or for half a minute, and gives its error.
+// failure reads on until the Reader stops, for as long as there is patience, and gives
+// its error.
 func (b *bed) failure(r *Reader) error {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context(), b.patience())
 	defer cancel()
 	for {
 		f, err := r.Next(ctx)

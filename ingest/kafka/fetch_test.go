@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -65,8 +66,12 @@ func TestHostileLengths(t *testing.T) {
 	if _, err := parseFetch(append(b, make([]byte, 100)...), fetchByName, TopicID{}); err == nil {
 		t.Error("2^31 partitions in 100 bytes")
 	}
-	if n := testing.AllocsPerRun(5, func() { parseFetch(b, fetchByName, TopicID{}) }); n > 8 {
-		t.Errorf("%v allocations", n)
+	least := math.Inf(1) // of some tries: other goroutines allocate, too
+	for range 5 {
+		least = min(least, testing.AllocsPerRun(1, func() { parseFetch(b, fetchByName, TopicID{}) }))
+	}
+	if least > 8 {
+		t.Errorf("%v allocations", least)
 	}
 	for _, size := range []uint32{0x7fffffff, 0xffffffff} {
 		rw := struct {
