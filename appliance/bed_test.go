@@ -10,7 +10,9 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -123,6 +125,29 @@ func newBed(t testing.TB) *bed {
 		}
 	})
 	return b
+}
+
+// away closes the broker. Its port refuses until the test ends: no broker of another
+// test may appear there.
+func (b *bed) away() {
+	b.t.Helper()
+	at, err := netip.ParseAddrPort(b.broker.Addr())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.broker.Close(); err != nil {
+		b.t.Fatal(err)
+	}
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = syscall.Close(fd) })
+	reuse := func(on int) error { return syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, on) }
+	// Connections of the broker still end there; nobody else is to share it.
+	if err := errors.Join(reuse(1), syscall.Bind(fd, &syscall.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}), reuse(0)); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 func (b *bed) producer(txn string) *devbroker.Producer {

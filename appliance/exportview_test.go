@@ -171,6 +171,7 @@ func TestViewsAreExported(t *testing.T) {
 	before := snapshotFiles(t, table)
 	b.stop()
 	b.must(schema)
+	b.wait(0)
 	b.run.publisher.publish(t.Context(), 3)
 	if d := cmp.Diff(before, snapshotFiles(t, table)); d != "" {
 		t.Errorf("checkpoint 3 was exported again:\n%s", d)
@@ -452,9 +453,7 @@ func TestAViewThatIsNotWhole(t *testing.T) {
 	first := b.exported()
 	b.query("DROP MATERIALIZED VIEW old")
 	b.stop()
-	if err := b.broker.Close(); err != nil {
-		t.Fatal(err)
-	}
+	b.away()
 	b.must(numbersOnlySQL + view("old WITH (export = 'iceberg')") + view("young WITH (export = 'parquet')"))
 	n := b.exported()
 	if e := b.status("old"); e.Checkpoint != first || e.Rows != 1 || !e.Whole || !strings.Contains(e.Error, "still reads old records") {

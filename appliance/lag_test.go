@@ -110,9 +110,7 @@ func TestUnknownLag(t *testing.T) {
 			t.Errorf("no %s", want)
 		}
 	}
-	if err := b.broker.Close(); err != nil {
-		t.Fatal(err)
-	}
+	b.away()
 	unknown("reach kafka at " + b.broker.Addr())
 }
 
@@ -221,9 +219,7 @@ func TestPastBackfilling(t *testing.T) {
 	b.must(numbersOnlySQL)
 	b.caughtUp()
 	b.stop()
-	if err := b.broker.Close(); err != nil {
-		t.Fatal(err)
-	}
+	b.away()
 	b.must(numbersOnlySQL + `
 CREATE MATERIALIZED VIEW "w ü" AS SELECT n, count(*) AS c FROM numbers GROUP BY n;
 CREATE VIEW over AS SELECT * FROM "w ü";`)

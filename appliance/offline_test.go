@@ -523,7 +523,7 @@ func TestBundle(t *testing.T) {
 	refusedWith(t, "a bundle is not written to", "checkpoint", "transform", file, "--name", "x", "--sql", "DELETE FROM by_city")
 
 	// Without a broker.
-	b.broker.Close()
+	b.away()
 	run, _ := opened(t, file)
 	ask := func(sql string) string {
 		res, err := run.client.Query(t.Context(), sql)

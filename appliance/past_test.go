@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -411,7 +412,7 @@ func TestPastByTime(t *testing.T) {
 	if err := (backend{b.run.Appliance}).DropSavepoint(t.Context(), ms[1].Created.Format(time.RFC3339Nano)); err == nil || queryable.AsError(err).Code != queryable.NotFound {
 		t.Errorf("dropped by a time: %v", err)
 	}
-	code, body, err := b.run.get("/api/v1/views/g/lookup?at=" + ms[1].Created.Format("2006-01-02%2015:04:05"))
+	code, body, err := b.run.get("/api/v1/views/g/lookup?at=" + url.QueryEscape(ms[1].Created.Format("2006-01-02 15:04:05")))
 	if err != nil || code != 400 || !strings.Contains(body, "give RFC 3339, such as 2026-01-31T12:00:00Z") {
 		t.Errorf("look-up at a time as SQL writes it: %d %s %v", code, body, err)
 	}

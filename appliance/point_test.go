@@ -151,7 +151,7 @@ func (b *bed) groups(view string, cols []string, keys []int) (out [][]json.RawMe
 	for _, k := range keys {
 		list = append(list, quoteName(cols[k]))
 	}
-	res, err := b.run.client.Query(b.t.Context(), "SELECT "+strings.Join(list, ", ")+" FROM "+view+" LIMIT 50")
+	res, err := b.run.client.Query(b.t.Context(), "SELECT "+strings.Join(list, ", ")+" FROM "+view+" ORDER BY ALL LIMIT 50")
 	if err != nil { // some group is in error, also where only keys are read
 		return nil
 	}

@@ -36,7 +36,7 @@ CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM o GROUP BY k;`
 	}
 	before := status()
 	b.stop()
-	b.broker.Close() // nothing can be committed from now on
+	b.away() // nothing can be committed from now on
 	b.must(sql)
 	after := status()
 	if before.Committed == nil || after.Committed == nil || after.Epoch != before.Epoch || *after.Committed != *before.Committed {

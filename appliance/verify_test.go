@@ -276,9 +276,7 @@ CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM numbers;
 	}
 	b.topic("numbers", 1)
 	fails(queryable.Conflict, "was deleted and created again")
-	if err := b.broker.Close(); err != nil {
-		t.Fatal(err)
-	}
+	b.away()
 	fails(queryable.Unavailable, "reach kafka at "+b.broker.Addr())
 }
 
