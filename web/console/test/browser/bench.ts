@@ -17,7 +17,7 @@ export class Bench {
   private constructor(readonly page: Page, readonly url: string) {}
 
   static async open(browser: Browser, url: string, options: BrowserContextOptions = {}, path = ''): Promise<Bench> {
-    const context = await browser.newContext({ viewport: { width: 1360, height: 860 }, acceptDownloads: true, ...options })
+    const context = await browser.newContext({ viewport: { width: 1360, height: 860 }, acceptDownloads: true, timezoneId: 'UTC', locale: 'en-GB', ...options })
     const bench = new Bench(await context.newPage(), url)
     await bench.page.addInitScript(() => {
       document.addEventListener('securitypolicyviolation', (e) => {

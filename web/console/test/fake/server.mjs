@@ -214,7 +214,7 @@ export class Fake {
     return [
       {
         ...at, name: 'revenue_by_city', kind: 'materialized', source: 'orders', groups: 12, bytes: 1840, quarantined: 3,
-        export: { format: 'iceberg', target: '/srv/lake/revenue_by_city', every_s: 300, keep: 3, epoch: 18_101, checkpoint: 42, at: '2026-11-29T18:00:00Z', rows: 12, bytes: 2100, whole: true },
+        export: { format: 'iceberg', target: '/srv/lake/revenue_by_city', every_s: 300, keep: 3, epoch: 18_101, checkpoint: 42, at: '2024-02-29T18:00:00Z', rows: 12, bytes: 2100, whole: true },
         sql: "CREATE MATERIALIZED VIEW revenue_by_city AS\nSELECT city, count(*) AS orders, sum(amount) AS revenue, avg(amount) AS avg_order,\n       max(placed_at) AS last_order\nFROM orders WHERE amount > 0 AND city <> 'test' GROUP BY city",
         columns: [{ name: 'city', type: 'VARCHAR', role: 'key' }, { name: 'orders', type: 'BIGINT', role: 'result' }, { name: 'revenue', type: 'DECIMAL(38,2)', role: 'result' }, { name: 'avg_order', type: 'DOUBLE', role: 'result' }, { name: 'last_order', type: 'TIMESTAMP', role: 'result' }],
       },
