@@ -18,19 +18,19 @@ run: build ## build, then the demo on http://localhost:8080
 	bin/weir demo
 
 test: setup ## all fast tests
-	go test -timeout=30m ./...
+	go test -timeout=60m ./...
 
 race: setup ## the tests under the race detector, those of the appliance shortened, checkpoints without faults at every call
-	go test -race -timeout=30m $$(go list ./... | grep -vE '/(appliance|checkpoint)$$')
-	go test -race -timeout=30m -skip 'Crash|^TestDamage$$' ./checkpoint
-	go test -race -timeout=30m ./appliance -views=40 -json-views=10 -epoch-queries=50 -records=10000 -kills=2
+	go test -race -timeout=60m $$(go list ./... | grep -vE '/(appliance|checkpoint)$$')
+	go test -race -timeout=60m -skip 'Crash|^TestDamage$$' ./checkpoint
+	go test -race -timeout=60m ./appliance -views=40 -json-views=10 -epoch-queries=50 -records=10000 -kills=2
 
 lint: setup ## vet, staticcheck, gofumpt, go fix
 	scripts/lint.sh
 
 test-kafka: setup ## the tests against a real Apache Kafka, started from jars
 	scripts/setup.sh java
-	go test -tags=duckdb_arrow,realkafka -count=1 -timeout=30m ./ingest/kafka
+	go test -tags=duckdb_arrow,realkafka -count=1 -timeout=60m ./ingest/kafka
 
 test-kill: setup ## exactly once under SIGKILL; KILLS=500 for the long variant
 	go test -count=1 -timeout=60m -run 'TestKill' ./appliance -kills=$(or $(KILLS),50)
@@ -52,11 +52,11 @@ fuzz: setup ## each fuzz target for FUZZTIME, five seconds by default
 
 console: ## rebuild the console into web/console/dist
 	scripts/setup.sh node
-	cd web/console && npm ci --no-audit --no-fund && npm run build
+	cd web/console && ../../scripts/again.sh npm ci --no-audit --no-fund && npm run build
 
 console-test: ## the console's unit and browser tests
 	scripts/setup.sh node chromium
-	cd web/console && npm ci --no-audit --no-fund && npm test && npm run browser
+	cd web/console && ../../scripts/again.sh npm ci --no-audit --no-fund && npm test && npm run browser
 
 clean: ## remove what was built
 	rm -rf bin

@@ -100,7 +100,7 @@ bases() {
 
 # debian_image is Debian by its own installer, with this machine's certificates.
 debian_image() {
-	debootstrap --variant=minbase --include=ca-certificates bookworm "$dir/root" >"$dir/debootstrap.log" 2>&1 ||
+	scripts/again.sh sh -c 'rm -rf --one-file-system "$1" && debootstrap --variant=minbase --include=ca-certificates bookworm "$1"' - "$dir/root" >"$dir/debootstrap.log" 2>&1 ||
 		fail "debootstrap: $(tail -n 5 "$dir/debootstrap.log")"
 	cp -L /etc/ssl/certs/ca-certificates.crt "$dir/root/etc/ssl/certs/ca-certificates.crt"
 	tar -C "$dir/root" --exclude=./var/cache/apt/archives/*.deb -c . | docker import - "$debian" >/dev/null
@@ -179,7 +179,7 @@ ask() {
 	curl -s -m 120 -H "Authorization: Bearer $token" -H 'Content-Type: application/json' -d "{\"sql\":\"$1\"}" "$(address)/api/v1/sql"
 }
 
-answers() { ask "$1" | grep -qF "$2"; }
+answers() { [[ $(ask "$1") == *"$2"* ]]; }
 
 # up starts the demo and waits for numbers; SQL is a condition that they must meet.
 up() {
@@ -201,7 +201,7 @@ up() {
 start_engine
 bases
 say "docker compose build"
-compose build >"$dir/build.log" 2>&1 || fail "docker compose build: $(tail -n 40 "$dir/build.log")"
+{ compose build || { sleep 15 && compose build; }; } >"$dir/build.log" 2>&1 || fail "docker compose build: $(tail -n 40 "$dir/build.log")"
 say "docker compose up"
 up "orders > 1000"
 status() { curl -s -m 60 -o /dev/null -w '%{http_code}' "$(address)$1"; }

@@ -46,11 +46,13 @@ node_ok() {
 # as_root runs a command as root.
 as_root() { if [[ $(id -u) == 0 ]]; then "$@"; else sudo "$@"; fi; }
 
+apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300 "$@"; }
+
 has_package() { [[ $(apt-cache policy "$1" 2>/dev/null) == *"Candidate: "[^\(]* ]]; }
 
 # install installs packages with apt.
 install() {
-	local p name chosen=()
+	local p name pause chosen=()
 	for p in "$@"; do
 		for name in ${p//|/ }; do
 			has_package "$name" && break
@@ -58,7 +60,11 @@ install() {
 		chosen+=("$name")
 	done
 	echo "setup.sh: installing ${chosen[*]}" >&2
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=5 install -y --no-install-recommends "${chosen[@]}" >/dev/null
+	for pause in 5 30 60 0; do # another apt may hold the lock, and a mirror change between its index and its packages
+		apt install -y --no-install-recommends "${chosen[@]}" >/dev/null && return
+		((pause == 0)) || { sleep "$pause" && apt update || true; }
+	done
+	return 1
 }
 
 # link_go makes a Go the one that is found.
@@ -72,7 +78,7 @@ link_go() {
 # too old, such a one still fetches the pinned toolchain, as the module that it
 # is to newer ones, and checks it against Go's checksum database.
 install_go() {
-	local minor version dir tmp
+	local minor version dir tmp again
 	minor=$(apt-cache pkgnames golang-1. | sed -n 's/^golang-1\.\([0-9]*\)-go$/\1/p' | sort -n | tail -n 1)
 	[[ -n $minor ]] || fail "this system packages no Go: install Go 1.21 or newer (https://go.dev/dl), then run the command again"
 	install "golang-1.$minor-go" ca-certificates
@@ -84,7 +90,8 @@ install_go() {
 	echo "setup.sh: Go 1.$minor is too old: fetching $version with it" >&2
 	tmp=$(mktemp -d)
 	dir=$tmp/golang.org/toolchain@v0.0.1-$version
-	(cd "$tmp" && GOFLAGS=-modcacherw GOMODCACHE=$tmp "/usr/lib/go-1.$minor/bin/go" mod download "golang.org/toolchain@v0.0.1-$version") ||
+	again=$PWD/scripts/again.sh
+	(cd "$tmp" && GOFLAGS=-modcacherw GOMODCACHE=$tmp "$again" "/usr/lib/go-1.$minor/bin/go" mod download "golang.org/toolchain@v0.0.1-$version") ||
 		fail "it can't be fetched: install Go 1.21 or newer (https://go.dev/dl), then run the command again"
 	chmod -R a+rX "$dir"
 	chmod a+x "$dir"/bin/* "$dir"/pkg/tool/*/*
@@ -126,7 +133,7 @@ if ((${#packages[@]} > 0)) || ! go_ok; then
 		go_ok || echo "  - Go 1.21 or newer (https://go.dev/dl); it fetches the right version by itself" >&2
 		exit 1
 	fi
-	as_root apt-get -qq -o Acquire::Retries=5 update || true # what is missing then, install says
+	apt update || true # what is missing then, install says
 	((${#packages[@]} == 0)) || install "${packages[@]}"
 	go_ok || install_go
 fi

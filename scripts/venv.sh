@@ -7,7 +7,7 @@ venv=${WEIR_CACHE:-$(cd "$(dirname "$0")/.." && pwd)/.cache}/$1
 if ! cmp -s "$2" "$venv/installed"; then
 	rm -rf "$venv"
 	python3 -m venv "$venv"
-	"$venv/bin/pip" install --quiet --disable-pip-version-check --retries 10 -r "$2" >&2
+	"$(dirname "$0")/again.sh" "$venv/bin/pip" install --quiet --disable-pip-version-check --retries 10 -r "$2" >&2
 	cp "$2" "$venv/installed"
 fi
 echo "$venv/bin/python"

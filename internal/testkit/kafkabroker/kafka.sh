@@ -33,8 +33,9 @@ need() {
     fail "$1 is missing: run  sudo apt-get install -y $2  (or install it as your system does), then try again"
   fi
   echo "kafka.sh: installing $2" >&2
-  { DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$2" ||
-    { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$2"; }; } >&2 ||
+  local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300)
+  { "${apt[@]}" install -y --no-install-recommends "$2" ||
+    { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "$2"; }; } >&2 ||
     fail "apt-get can't install $2: run  apt-get update && apt-get install -y $2  and see why"
 }
 
@@ -50,12 +51,16 @@ install() {
   [[ ! -e $libs/.complete ]] || return 0
   need mvn maven
   mkdir -p "$(dirname "$libs")"
-  local new
+  local new pause
   new=$(mktemp -d "$libs.XXXXXX")
-  mvn -q -B -ntp -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$new" >&2 || {
-    rm -rf "$new"
-    fail "maven can't fetch Kafka $version: it needs Maven Central (see the messages above)"
-  }
+  for pause in 5 15 30 60 0; do # Maven keeps what it has fetched
+    ! mvn -q -B -U -ntp -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$new" >&2 || break
+    ((pause > 0)) || {
+      rm -rf "$new"
+      fail "maven can't fetch Kafka $version: it needs Maven Central (see the messages above)"
+    }
+    sleep "$pause"
+  done
   touch "$new/.complete"
   # Two installs at a time bring the same files: whoever is second keeps the first's.
   mv -T "$new" "$libs" 2>/dev/null || rm -rf "$new"
