@@ -25,8 +25,8 @@ type phase struct {
 	clients int
 	costs   bool          // is what one answer takes worth a line
 	pause   time.Duration // between the questions of one client
+	asker   *asker        // a client of another process, instead of ask
 	ask     func(ctx context.Context, b *bed, rng *rand.Rand) error
-	asker   *asker // a client of another process, instead
 	report  func(b *bed, answers float64, took []time.Duration) // answers a second, sorted times
 }
 
