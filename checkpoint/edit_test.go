@@ -195,6 +195,10 @@ func TestTransformRefuses(t *testing.T) {
 	swapped := stateRows(order{"x", 1})
 	f := swapped.Schema().Fields()
 	swapped = array.NewRecordBatch(arrow.NewSchema([]arrow.Field{f[0], f[1], f[0]}, nil), []arrow.Array{swapped.Column(0), swapped.Column(1), swapped.Column(0)}, 1)
+	silent := groups([3]any{"Rome", 1, 5})
+	why := array.NewStringBuilder(memory.DefaultAllocator)
+	why.Append("")
+	silent = array.NewRecordBatch(arrow.NewSchema(append(silent.Schema().Fields(), arrow.Field{Name: "__error", Type: arrow.BinaryTypes.String, Nullable: true}), nil), append(silent.Columns(), why.NewArray()), 1)
 	for what, x := range map[string]struct {
 		views map[string]checkpoint.NewState
 		name  string
@@ -205,6 +209,7 @@ func TestTransformRefuses(t *testing.T) {
 		"a NULL count":     {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, groups([3]any{"Rome", nil, 1}))}, "n", "orders is NULL where city = Rome"},
 		"a negative count": {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, groups([3]any{"Rome", -1, 1}))}, "n", "orders is -1 where city = Rome"},
 		"a group of none":  {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, groups([3]any{strings.Repeat("R", 200), 0, 1}))}, "n", "orders is 0 where city = " + strings.Repeat("R", 80) + "…: a group has a record at least"},
+		"an unsaid error":  {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, silent)}, "n", "__error is '' where the key is city = Rome"},
 		"few columns":      {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, narrow)}, "n", "rows have 2 columns"},
 		"another type":     {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, swapped)}, "n", "__sum_amount"},
 		"no change":        {map[string]checkpoint.NewState{"sales": checkpoint.Sorted(v, groups([3]any{"Rome", 1, 5}, [3]any{"Paris", 1, 10}))}, "n", checkpoint.ErrSame.Error()},

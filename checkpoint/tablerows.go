@@ -74,6 +74,14 @@ func (t *Table) Rows(ctx context.Context, columns []string, mem memory.Allocator
 // raw reads the batches that hold slots from up to but not including to. The
 // first and the last may hold rows of others, which may not be up to date.
 func (t *Table) raw(mem memory.Allocator, from, to int) (rawReader, error) {
+	in, err := t.unchecked(mem, from, to)
+	if err != nil {
+		return nil, err
+	}
+	return &saidErrors{rawReader: in, err: t.err, errAt: t.errAt, path: t.parts[0].path}, nil
+}
+
+func (t *Table) unchecked(mem memory.Allocator, from, to int) (rawReader, error) {
 	if len(t.parts) > 1 {
 		m, err := t.merged(mem, from, to)
 		if err != nil {

@@ -200,7 +200,9 @@ func (l *loader) add(batch arrow.RecordBatch) error {
 			return fmt.Errorf("row %x has epoch %d, above that of the dump, %d", key[4:], epoch, l.epoch)
 		}
 		if failed != nil && failed.IsValid(i) {
-			bad, msg = true, failed.Value(i)
+			if bad, msg = true, failed.Value(i); msg == "" {
+				return fmt.Errorf("row %x is in error and does not say why", key[4:])
+			}
 			v.stats.Errors++
 		}
 		value = v.layout.Append(appendHeader(value[:0], epoch, bad, msg), &v.table.rows, r)

@@ -15,6 +15,7 @@ import (
 const (
 	rowForm      = 0x01
 	rowInError   = 0x80
+	unsaid       = "the group is in error, and nobody wrote down why"
 	maxEpochBits = 40
 )
 
@@ -28,7 +29,8 @@ func appendHeader(dst []byte, epoch uint64, failed bool, msg string) []byte {
 	return append(dst, msg...)
 }
 
-// readHeader is its inverse; msg aliases src.
+// readHeader is its inverse; msg may alias src, and is never empty when failed:
+// readers show a group by what is wrong with it.
 func readHeader(src []byte) (epoch uint64, failed bool, msg, rest []byte, err error) {
 	if len(src) == 0 || src[0]&^rowInError != rowForm {
 		return 0, false, nil, nil, codec.ErrCorrupt
@@ -39,7 +41,9 @@ func readHeader(src []byte) (epoch uint64, failed bool, msg, rest []byte, err er
 	}
 	failed, rest = src[0]&rowInError != 0, src[1+n:]
 	if failed {
-		msg, rest, err = codec.ReadBytes(rest)
+		if msg, rest, err = codec.ReadBytes(rest); len(msg) == 0 {
+			msg = []byte(unsaid)
+		}
 	}
 	return epoch, failed, msg, rest, err
 }

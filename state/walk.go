@@ -54,6 +54,9 @@ func (w *walker) next() (bool, error) {
 	case c > 0:
 		return false, fmt.Errorf("the row with the key %s is out of order", w.keyText())
 	}
+	if why, bad := w.failure(); bad && why == "" {
+		return false, fmt.Errorf("%s is '' where the key is %s: give the reason, or NULL for a group that is not in error", ErrorColumn, w.keyText())
+	}
 	w.last = append(w.last[:0], key...)
 	return true, nil
 }
