@@ -342,10 +342,15 @@ func generateView(r *rand.Rand) *generated {
 	return g
 }
 
-// overKey is an expression over a key that is not the key.
+// overKey is an expression over a key that is not the key. None shows the sign of
+// a zero or of a NaN: Weir shows the form that it keeps of a key, DuckDB the one
+// that came first.
 func overKey(r *rand.Rand, key string) string {
-	if key == "fk" {
-		return pick(r, "1 / fk", "fk = 0.0", "isnan(fk)") // 1/-0.0 would follow arrival
+	switch key {
+	case "fk":
+		return pick(r, "1 / fk", "fk = 0.0", "isnan(fk)")
+	case "-fk":
+		return pick(r, "-fk IS NULL", "-fk = 0.0", "isnan(-fk)", "typeof(-fk)")
 	}
 	return pick(r, key+" IS NULL", "coalesce(CAST("+key+" AS VARCHAR), 'none')", "typeof("+key+")")
 }

@@ -132,7 +132,8 @@ func TestPointQueries(t *testing.T) {
 				if diff := cmp.Diff(got[1], got[0]); diff != "" && !sameArrow(t, got[1], got[0]) {
 					t.Errorf("%s\n%s (-process +state):\n%s", body, accept, diff)
 				}
-				if sure && name != "fails" && name != "merged" && got[1].Status == http.StatusOK && len(got[1].Body) < maxPointRow && b.run.points.Load() == was {
+				wide := name == "long" && bytes.Contains(body, []byte(" LIMIT 0")) // no row shows how long it is
+				if sure && name != "fails" && name != "merged" && !wide && got[1].Status == http.StatusOK && len(got[1].Body) < maxPointRow && b.run.points.Load() == was {
 					t.Errorf("%s\n%s was not answered from the state", body, accept)
 				}
 			}
