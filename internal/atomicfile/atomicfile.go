@@ -27,6 +27,10 @@ import (
 // on its way out.
 const TempPrefix = ".tmp-"
 
+// ErrUnsynced says that what was published stands under its name, and that a power
+// cut may still undo that: its directory could not be synced.
+var ErrUnsynced = errors.New("it is written, but a power cut may still undo that")
+
 const category = vfs.WriteCategoryUnspecified
 
 // A Direct file system is an object store: renaming a directory copies it, and
@@ -43,7 +47,7 @@ type Direct interface {
 
 // Write publishes a file: write fills it, then it is synced and renamed to
 // name, and the directory is synced. On an error nothing stands under name that
-// did not stand there before, unless the error is that of the last sync.
+// did not stand there before, unless it is [ErrUnsynced].
 func Write(fsys vfs.FS, name string, write func(io.Writer) error) (err error) {
 	if _, ok := fsys.(Direct); ok { // what stood there before is not removed
 		f, err := fsys.Create(name, category)
@@ -60,7 +64,15 @@ func Write(fsys vfs.FS, name string, write func(io.Writer) error) (err error) {
 	if err := fsys.Rename(tmp, name); err != nil {
 		return errors.Join(fmt.Errorf("rename %s: %w", tmp, err), fsys.Remove(tmp))
 	}
-	return SyncDir(fsys, dir)
+	return published(fsys, name)
+}
+
+// published makes a name durable that was just given.
+func published(fsys vfs.FS, name string) error {
+	if err := SyncDir(fsys, fsys.PathDir(name)); err != nil {
+		return fmt.Errorf("%s: %w: %w", name, ErrUnsynced, err)
+	}
+	return nil
 }
 
 // Create writes and syncs a file under its final name, for files inside a
@@ -114,7 +126,8 @@ func Stage(fsys vfs.FS, name string) (string, error) {
 // Publish renames the directory tmp, whose files and directories are already
 // synced, to name and syncs the parent that both share. name must not exist:
 // a published directory never changes. Where [Stage] gave name itself its last
-// file has published it.
+// file has published it. On an error nothing stands under name, unless it is
+// [ErrUnsynced].
 func Publish(fsys vfs.FS, tmp, name string) error {
 	if tmp == name {
 		return SyncDir(fsys, fsys.PathDir(name))
@@ -127,7 +140,7 @@ func Publish(fsys vfs.FS, tmp, name string) error {
 	if err := fsys.Rename(tmp, name); err != nil {
 		return fmt.Errorf("publish %s: %w", name, err)
 	}
-	return SyncDir(fsys, fsys.PathDir(name))
+	return published(fsys, name)
 }
 
 // Remove unpublishes a directory: it is first renamed to a temporary name, so

@@ -86,6 +86,10 @@ func TestWriteCrash(t *testing.T) {
 		}
 		fail := errorfs.ErrInjected.If(errorfs.OnIndex(at))
 		err := atomicfile.Write(errorfs.Wrap(mem, fail), "d/a", put("new"))
+		stands := content(t, mem, "d/a") == "new"
+		if unsynced := errors.Is(err, atomicfile.ErrUnsynced); unsynced != (err != nil && stands) {
+			t.Fatalf("call %d: %v, and the new file stands there: %t", at, err, stands)
+		}
 		crashed := mem.CrashClone(vfs.CrashCloneCfg{})
 		got := content(t, crashed, "d/a")
 		if got != "old" && got != "new" {
@@ -109,6 +113,31 @@ func TestWriteCrash(t *testing.T) {
 		if !strings.Contains(err.Error(), "injected error") {
 			t.Fatalf("call %d: %v", at, err)
 		}
+	}
+}
+
+// TestPublishSaysWhatStands fails every call of a publication: what stands under its
+// name after an error is told from what does not.
+func TestPublishSaysWhatStands(t *testing.T) {
+	told := false
+	for at := int32(0); ; at++ {
+		mem := vfs.NewMem()
+		if err := mem.MkdirAll("d/.tmp-x", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		err := atomicfile.Publish(errorfs.Wrap(mem, errorfs.ErrInjected.If(errorfs.OnIndex(at))), "d/.tmp-x", "d/x")
+		_, missing := mem.Stat("d/x")
+		unsynced := errors.Is(err, atomicfile.ErrUnsynced)
+		if unsynced != (err != nil && missing == nil) {
+			t.Fatalf("call %d: %v, and under the name: %v", at, err, missing)
+		}
+		told = told || unsynced
+		if err == nil {
+			break
+		}
+	}
+	if !told {
+		t.Error("no failed sync was tried")
 	}
 }
 
