@@ -45,6 +45,7 @@ func (o Options) withDefaults() Options {
 	o.Interval = cmp.Or(o.Interval, 250*time.Millisecond)
 	o.QuarantineBytes = cmp.Or(o.QuarantineBytes, 64<<20)
 	o.ChangeBytes = cmp.Or(o.ChangeBytes, 64<<20)
+	said := o.Logger != nil
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -52,7 +53,12 @@ func (o Options) withDefaults() Options {
 		o.Hook = func(string) {}
 	}
 	if o.Fatal == nil {
-		o.Fatal = func(string) { os.Exit(70) }
+		o.Fatal = func(msg string) {
+			if !said {
+				fmt.Fprintf(os.Stderr, "the state store failed: %s; free space or replace the disk, and start again to go on from the last commit\n", msg)
+			}
+			os.Exit(70)
+		}
 	}
 	return o
 }
@@ -164,11 +170,17 @@ func (s *Store) create(dir string, fill func(*pebble.DB) error) error {
 		}
 	}
 	s.o.Hook(PointCreated)
+	if err := s.err(); err != nil { // who waited has gone, and may have removed files
+		return err
+	}
 	if err := fsys.Rename(tmp, fsys.PathJoin(dir, "db")); err != nil {
 		return err
 	}
 	s.o.Hook(PointRenamed)
-	return errors.Join(syncDir(fsys, dir), syncDir(fsys, fsys.PathDir(dir)))
+	if err := errors.Join(syncDir(fsys, dir), syncDir(fsys, fsys.PathDir(dir))); err != nil {
+		return fmt.Errorf("it is written, but a power cut may still undo that: %w", err)
+	}
+	return nil
 }
 
 func syncDir(fsys vfs.FS, dir string) error {

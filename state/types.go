@@ -52,7 +52,8 @@ type Options struct {
 	Hook func(point string)
 	// Fatal is called when the disk failed a commit: what is in memory can no
 	// longer be trusted to become durable, so it should end the process, and
-	// does when nil (exit code 70). If it returns, the store answers every later
+	// does when nil (exit code 70; standard error says why where there is no
+	// Logger that does). If it returns, the store answers every later
 	// call with an error.
 	Fatal func(msg string)
 }
