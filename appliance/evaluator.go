@@ -76,8 +76,13 @@ type program struct {
 
 func (p program) Run(ctx context.Context, in arrow.RecordBatch) (arrow.RecordBatch, error) {
 	out, err := p.Program.Run(ctx, in)
-	if e, ok := errors.AsType[*duckext.EngineError](err); ok && e.Fatal {
-		p.broken(err)
+	if e, ok := errors.AsType[*duckext.EngineError](err); ok {
+		if e.Fatal {
+			p.broken(err)
+		}
+		if e.Memory() {
+			return nil, &ingest.MemoryError{Err: err}
+		}
 	}
 	return out, refusal(err)
 }

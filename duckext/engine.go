@@ -184,7 +184,7 @@ func (c *conn) exec(sql string) error {
 	var res mapping.Result
 	defer mapping.DestroyResult(&res)
 	if mapping.Query(c.c, sql, &res) == mapping.StateError {
-		return parseError(mapping.ResultError(&res))
+		return parseError(mapping.ResultError(&res)).typed(int(mapping.ResultErrorType(&res)))
 	}
 	return nil
 }

@@ -26,8 +26,8 @@ import (
 	"weir/state/sqltype"
 )
 
-// A CrashError is a batch on which DuckDB ended its process, broke, or did not
-// come to an end.
+// A CrashError is a batch on which DuckDB ended its process, broke, ran out of
+// memory, or did not come to an end.
 type CrashError struct{ Message string }
 
 func (e *CrashError) Error() string { return e.Message }
@@ -89,7 +89,8 @@ func (g *Guard) Prepare(sql string, rel plan.Relation, out []sqltype.Field) (*Gu
 }
 
 // Run is as Program.Run, but for batches on which DuckDB crashes, fails an
-// assertion, or takes longer than the Guard allows: these are a *CrashError. Of a
+// assertion, has not enough memory, or takes longer than the Guard allows: these
+// are a *CrashError. Of a
 // batch of one row it is sure, having tried twice. A batch or a result that is
 // larger than a frame may be is an *EvalError: its halves may pass.
 func (p *GuardProgram) Run(ctx context.Context, batch arrow.RecordBatch) (arrow.RecordBatch, error) {
@@ -137,10 +138,11 @@ func (p *GuardProgram) run(ctx context.Context, body []byte) (arrow.RecordBatch,
 	return nil, p.g.fell(ctx, in, err)
 }
 
-// broken says that the process must not be used again.
+// broken says that the process must not be used again, or not be trusted to have
+// all its memory.
 func broken(err error) bool {
 	if e, ok := errors.AsType[*EngineError](err); ok {
-		return e.Fatal
+		return e.Fatal || e.Memory()
 	}
 	return errors.Is(err, errBroken)
 }
@@ -205,9 +207,13 @@ func (g *Guard) fell(ctx context.Context, p *guarded, err error) error {
 		return context.Cause(ctx)
 	}
 	e := &CrashError{Message: "DuckDB crashed on this record"}
+	var engine *EngineError
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		e.Message = fmt.Sprintf("DuckDB was not done with this record after %v", g.o.Timeout)
+	case errors.As(err, &engine) && engine.Memory():
+		why, _, _ := strings.Cut(engine.Message, "\n") // advice follows
+		e.Message = "DuckDB ran out of memory on this record: " + why
 	case broken(err):
 		e.Message = "DuckDB broke on this record: " + err.Error()
 	case p.words.text() != "":

@@ -83,8 +83,25 @@ func describe(fs []sqltype.Field) string {
 // DuckDB refuses is an *EvalError, a failure of DuckDB's own an *EngineError; when
 // ctx ends the error is its cause.
 func (p *Program) Run(ctx context.Context, batch arrow.RecordBatch) (arrow.RecordBatch, error) {
-	return p.run(ctx, func() (array.RecordReader, error) {
-		return &oneBatch{rec: batch}, nil
+	over := func(rec arrow.RecordBatch) (arrow.RecordBatch, error) {
+		return p.run(ctx, func() (array.RecordReader, error) { return &oneBatch{rec: rec}, nil })
+	}
+	out, err := over(batch)
+	if err == nil {
+		return out, nil
+	}
+	return nil, evalOver(err, func() bool {
+		if batch.NumRows() == 0 {
+			return false
+		}
+		none := batch.NewSlice(0, 0)
+		defer none.Release()
+		out, err := over(none)
+		if err != nil {
+			return false
+		}
+		out.Release()
+		return true
 	})
 }
 
@@ -92,13 +109,14 @@ func (p *Program) Run(ctx context.Context, batch arrow.RecordBatch) (arrow.Recor
 func (p *Program) RunReader(ctx context.Context, rd array.RecordReader) (arrow.RecordBatch, error) {
 	defer rd.Release()
 	used := false
-	return p.run(ctx, func() (array.RecordReader, error) {
+	out, err := p.run(ctx, func() (array.RecordReader, error) {
 		if used {
 			return nil, errors.New("weir: a statement over a stream reads it twice")
 		}
 		used = true
 		return &projected{rd: rd}, nil
 	})
+	return out, eval(err)
 }
 
 func (p *Program) run(ctx context.Context, input func() (array.RecordReader, error)) (arrow.RecordBatch, error) {
@@ -116,7 +134,7 @@ func (p *Program) run(ctx context.Context, input func() (array.RecordReader, err
 	out := newCollector(p.out)
 	err := p.stmt.run(ctx, out.addAll)
 	if err := p.a.cause(err); err != nil {
-		return nil, eval(err)
+		return nil, err
 	}
 	p.a.mu.Lock()
 	p.a.open = nil // it holds the batch

@@ -100,7 +100,7 @@ func (s *stmt) execute(ctx context.Context, stream bool) (*result, error) {
 	}
 	if run(s.s, &r.res) == mapping.StateError {
 		defer r.close()
-		return nil, cancelled(ctx, parseError(mapping.ResultError(&r.res)))
+		return nil, cancelled(ctx, r.failure(mapping.ResultError(&r.res)))
 	}
 	return r, nil
 }
@@ -112,7 +112,7 @@ func (r *result) each(f func(mapping.DataChunk) error) error {
 		if r.stream {
 			if bindings.StreamFetchChunk(r.res, &chunk) == mapping.StateError {
 				if msg := mapping.ResultError(&r.res); msg != "" {
-					return cancelled(r.ctx, parseError(msg))
+					return cancelled(r.ctx, r.failure(msg))
 				}
 				return nil
 			}
@@ -129,6 +129,11 @@ func (r *result) each(f func(mapping.DataChunk) error) error {
 			return err
 		}
 	}
+}
+
+// failure is the error of the result, whose text DuckDB has given.
+func (r *result) failure(text string) *duckError {
+	return parseError(text).typed(int(mapping.ResultErrorType(&r.res)))
 }
 
 func (r *result) close() {

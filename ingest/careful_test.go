@@ -377,6 +377,36 @@ func TestFailedBatchIsSuspect(t *testing.T) {
 	l.until("the note is gone", func() bool { return len(killed(t, s.inflight())) == 0 })
 }
 
+// A batch that needs more memory than there is does not stop its source: it is
+// evaluated again with care, at once.
+func TestBatchBeyondMemory(t *testing.T) {
+	s := newSite(t)
+	s.send(slices.Concat(ones(10), []int64{venom}, ones(10))...)
+	usual := &engine{bad: func(context.Context) error { return &MemoryError{errors.New("no memory")} }}
+	l := s.live(usual, outside())
+	l.caughtUp()
+	l.outcome("picky 0/5 sum(n): crashed")
+	l.send(ones(3)...)
+	l.caughtUp()
+	l.outcome("picky 0/5 sum(n): crashed")
+	if v, _ := usual.seen(); !slices.Contains(v, venom) {
+		t.Error("nothing was evaluated as usual")
+	}
+}
+
+// With care there is no second chance.
+func TestBatchBeyondAllMemory(t *testing.T) {
+	s := newSite(t)
+	s.send(venom)
+	strained := &engine{bad: func(context.Context) error { return &MemoryError{errors.New("no memory")} }}
+	l := s.live(strained, strained)
+	src := l.store.Catalog().Sources[0]
+	l.until("the source stops", func() bool {
+		st, _ := l.Status(&src)
+		return st.State == Stopped && strings.Contains(st.Err.Error(), "no memory")
+	})
+}
+
 // That a process ends in good order because of what failed does not clear the
 // batch of it.
 func TestFailedBatchIsSuspectAfterAGentleEnd(t *testing.T) {

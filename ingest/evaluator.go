@@ -30,3 +30,11 @@ type EvalError struct {
 }
 
 func (e *EvalError) Error() string { return e.Message }
+
+// A MemoryError is a batch for which an evaluator had not memory enough. The batch
+// is evaluated again with care, which finds the record if one is to blame.
+type MemoryError struct{ Err error }
+
+func (e *MemoryError) Error() string { return e.Err.Error() }
+
+func (e *MemoryError) Unwrap() error { return e.Err }

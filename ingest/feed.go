@@ -86,6 +86,10 @@ func (f *feed) run(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
+		if _, again := errors.AsType[*suspectError](err); again {
+			f.p.log.Warn("a batch needs more memory than there is for it", "source", src.Name, "error", err)
+			continue
+		}
 		f.fail(err)
 		select {
 		case <-ctx.Done():

@@ -81,6 +81,11 @@ func (s *laneStats) positions() map[int32]int64 {
 	return m
 }
 
+// A suspectError ends a lane whose batch the next one evaluates with care.
+type suspectError struct{ error }
+
+func (e *suspectError) Unwrap() error { return e.error }
+
 // errReached ends a lane at its upTo.
 var errReached = errors.New("positions reached")
 
@@ -135,6 +140,9 @@ func (l *lane) run(ctx context.Context) error {
 		b.giveBack(t)
 	}
 	wg.Wait()
+	if _, ok := errors.AsType[*MemoryError](foldErr); ok && l.slot != nil && !l.slot.suspect() {
+		return fmt.Errorf("source %s: %w", l.source.Name, &suspectError{foldErr}) // its note is in the slot
+	}
 	for _, err := range []error{foldErr, readErr} {
 		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, errReached) && !errors.Is(err, kafka.ErrClosed) {
 			return fmt.Errorf("source %s: %w", l.source.Name, err)
