@@ -1,9 +1,7 @@
 package queryable
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/url"
@@ -13,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -294,65 +290,6 @@ func form(c *fiber.Ctx) (Form, error) {
 		return Form{IntegersAsStrings: true}, nil
 	}
 	return Form{}, Errorf(BadRequest, "numbers is string, or left out")
-}
-
-// readBody decodes a JSON body strictly: one document, known names only, and
-// characters only, for encoding/json would put others in place of what is none.
-// It takes the raw body; compressed ones were refused in front.
-func readBody(c *fiber.Ctx, into any) error {
-	raw := c.Request().Body()
-	if at := notText(raw); at >= 0 {
-		return Errorf(BadRequest, "the body is not UTF-8, or holds half a surrogate pair, at byte %d", at)
-	}
-	d := json.NewDecoder(strings.NewReader(string(raw)))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		field := cmp.Or(strings.TrimPrefix(wrong.Field, "."), "the document")
-		return Errorf(BadRequest, "the body is not the JSON it should be: %s can't be of type %s (byte %d)", field, wrong.Value, wrong.Offset)
-	}
-	if err != nil {
-		return Errorf(BadRequest, "the body is not the JSON it should be: %s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if d.More() {
-		return Errorf(BadRequest, "the body goes on after its JSON")
-	}
-	return nil
-}
-
-// notText finds the first byte of a JSON text that begins no character: invalid
-// UTF-8, or the escape of half a surrogate pair. It is -1 when there is none.
-func notText(b []byte) int {
-	for i := 0; i < len(b); {
-		if b[i] != '\\' {
-			r, n := utf8.DecodeRune(b[i:])
-			if r == utf8.RuneError && n <= 1 {
-				return i
-			}
-			i += n
-			continue
-		}
-		first, ok := escaped(b[i:])
-		if !ok || !utf16.IsSurrogate(first) {
-			i += 2 // what is escaped is no backslash of its own
-			continue
-		}
-		second, _ := escaped(b[i+6:])
-		if utf16.DecodeRune(first, second) == utf8.RuneError {
-			return i
-		}
-		i += 12
-	}
-	return -1
-}
-
-// escaped reads \uXXXX at the beginning of b.
-func escaped(b []byte) (rune, bool) {
-	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
-	return rune(n), err == nil
 }
 
 // Fail writes an error as the answer. It is the error handler of the server,

@@ -23,17 +23,15 @@ func (p *Checkpoint) tidy() { p.Created, p.Views = p.Created.UTC(), list(p.Views
 // takeCheckpoint is POST /api/v1/checkpoints. It goes on when its client
 // leaves: a checkpoint is not the client's alone.
 func (a *API) takeCheckpoint(c *fiber.Ctx) error {
-	var body struct {
-		Savepoint *string `json:"savepoint"`
-	}
+	var savepoint *string
 	if len(c.Request().Body()) > 0 {
-		if err := readBody(c, &body); err != nil {
+		if err := ReadBody(c, Members{"savepoint": &savepoint}); err != nil {
 			return err
 		}
 	}
 	name := ""
-	if body.Savepoint != nil {
-		if name = *body.Savepoint; name == "" {
+	if savepoint != nil {
+		if name = *savepoint; name == "" {
 			return Errorf(BadRequest, "the name of a savepoint is empty; leave it out for a plain checkpoint")
 		}
 	}

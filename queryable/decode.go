@@ -16,6 +16,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"weir/state/sqltype"
 )
@@ -24,6 +25,9 @@ import (
 // with the strictness of look-ups. Nested values are JSON.
 func AppendValue(b array.Builder, t sqltype.Type, text string, isJSON bool) error {
 	if isJSON || t.Nested() {
+		if notText([]byte(text)) >= 0 {
+			return errors.New("it is not UTF-8, or holds half a surrogate pair")
+		}
 		return appendJSON(b, t, json.RawMessage(text))
 	}
 	return appendText(b, t, text)
@@ -89,6 +93,7 @@ var (
 	errBuilder = errors.New("the column's Arrow form is another")
 	errForm    = errors.New("it is written differently")
 	errRange   = errors.New("it is out of range")
+	errInexact = errors.New("the nearest value is another number")
 )
 
 func appendScalar(b array.Builder, t sqltype.Type, s string) error {
@@ -168,11 +173,34 @@ func parseBool(s string) (bool, error) {
 	return false, errForm
 }
 
+// maxFloatDigits is more than any float has: 767 name the longest exactly.
+const maxFloatDigits = 800
+
+// parseFloat reads a number that names a float: rounded to as many digits as s has,
+// the float's value is s. So 0.1 is read, and so are the 17 digits that other programs
+// write of it, but no 16777217 as a FLOAT, which would be another number.
 func parseFloat(s string, bits int) (float64, error) {
 	if strings.ContainsAny(s, "xX_") { // Go's own spellings
 		return 0, errForm
 	}
-	return strconv.ParseFloat(s, bits)
+	v, err := strconv.ParseFloat(s, bits)
+	if err != nil || !finite(v) {
+		return v, err
+	}
+	mantissa, _, _ := strings.Cut(strings.ToLower(strings.TrimLeft(s, "+-")), "e")
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimRight(strings.TrimLeft(whole+fraction, "0"), "0")
+	if digits == "" { // a zero
+		return v, nil
+	}
+	if len(digits) > maxFloatDigits {
+		return 0, errInexact
+	}
+	own, _, _ := strings.Cut(strconv.FormatFloat(math.Abs(v), 'e', len(digits)-1, bits), "e")
+	if strings.Replace(own, ".", "", 1) != digits {
+		return 0, errInexact
+	}
+	return v, nil
 }
 
 // parseDecimal reads a decimal number of at most width digits, scale of them
@@ -295,9 +323,9 @@ func appendNested(b array.Builder, t sqltype.Type, raw json.RawMessage) error {
 		b.Append(true)
 		return appendAll(b.ValueBuilder(), *t.Elem, items)
 	case *array.StructBuilder:
-		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &fields); err != nil {
-			return fmt.Errorf("%s is wanted as an object", t)
+		fields, err := byName(raw)
+		if err != nil {
+			return fmt.Errorf("%s is wanted as an object: %w", t, err)
 		}
 		b.Append(true)
 		for i, f := range t.Fields {
@@ -338,32 +366,43 @@ func appendAll(b array.Builder, t sqltype.Type, items []json.RawMessage) error {
 
 // appendMap reads an object. The order of its names is kept, since a MAP has one.
 func appendMap(b *array.MapBuilder, t sqltype.Type, raw json.RawMessage) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if open, err := d.Token(); err != nil || open != json.Delim('{') {
-		return fmt.Errorf("%s is wanted as an object", t)
+	all, err := members(raw)
+	if err != nil {
+		return fmt.Errorf("%s is wanted as an object: %w", t, err)
+	}
+	if err := eachOnce(t.Fields[0].Type, all); err != nil {
+		return err
 	}
 	b.Append(true)
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
+	for _, m := range all {
+		if err := AppendValue(b.KeyBuilder(), t.Fields[0].Type, m.name, false); err != nil {
 			return err
 		}
-		key := name.(string)
-		if kt := t.Fields[0].Type; kt.Nested() {
-			err = appendJSON(b.KeyBuilder(), kt, json.RawMessage(key))
-		} else {
-			err = appendText(b.KeyBuilder(), kt, key)
+		if err := appendJSON(b.ItemBuilder(), t.Fields[1].Type, m.value); err != nil {
+			return fmt.Errorf("value of %q: %w", m.name, err)
 		}
-		if err != nil {
+	}
+	return nil
+}
+
+// eachOnce refuses names that are one key of a MAP in two spellings, as 1 and 01.
+func eachOnce(t sqltype.Type, all []member) error {
+	b := array.NewBuilder(memory.DefaultAllocator, t.Inside())
+	defer b.Release()
+	for _, m := range all {
+		if err := AppendValue(b, t, m.name, false); err != nil {
 			return err
 		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return err
+	}
+	keys := b.NewArray()
+	defer keys.Release()
+	seen := make(map[string]bool, len(all))
+	for i, m := range all {
+		text := keys.ValueStr(i)
+		if seen[text] {
+			return fmt.Errorf("the key %s is given twice", clip(m.name))
 		}
-		if err := appendJSON(b.ItemBuilder(), t.Fields[1].Type, value); err != nil {
-			return fmt.Errorf("value of %q: %w", key, err)
-		}
+		seen[text] = true
 	}
 	return nil
 }

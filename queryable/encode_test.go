@@ -255,8 +255,16 @@ func oracle(r *rand.Rand, b array.Builder, t sqltype.Type, nullable bool) string
 	case *array.MapBuilder:
 		b.Append(true)
 		var parts []string
+		seen := map[string]bool{}
 		for range r.IntN(3) {
-			key := oracle(r, b.KeyBuilder(), t.Fields[0].Type, false)
+			seed, kt := r.Uint64(), t.Fields[0].Type
+			draw := func(b array.Builder) string { return oracle(rand.New(rand.NewPCG(seed, 1)), b, kt, false) }
+			key := draw(array.NewBuilder(memory.DefaultAllocator, kt.Inside()))
+			if seen[key] {
+				continue // a MAP has a key once
+			}
+			seen[key] = true
+			draw(b.KeyBuilder())
 			if key[0] != '"' {
 				key = quote(key)
 			}

@@ -58,22 +58,26 @@ var errNoMoment = Errorf(BadRequest, "at is empty: give a checkpoint's number, a
 
 // lookupMany is POST /api/v1/views/{view}/lookup.
 func (a *API) lookupMany(c *fiber.Ctx) error {
-	var body struct {
-		Keys         []map[string]json.RawMessage `json:"keys"`
-		Accumulators bool                         `json:"accumulators"`
-		At           json.RawMessage              `json:"at"`
-	}
-	if err := readBody(c, &body); err != nil {
-		return err
-	}
-	at, err := moment(body.At)
+	var r LookupRequest
+	var given []json.RawMessage
+	var at json.RawMessage
+	err := ReadBody(c, Members{"keys": &given, "accumulators": &r.Accumulators, "at": &at})
 	if err != nil {
 		return err
 	}
-	if len(body.Keys) == 0 || len(body.Keys) > maxKeys {
+	if r.At, err = moment(at); err != nil {
+		return err
+	}
+	if len(given) == 0 || len(given) > maxKeys {
 		return Errorf(BadRequest, "keys is an array of 1 to %d objects", maxKeys)
 	}
-	return a.find(c, body.Keys, false, LookupRequest{Accumulators: body.Accumulators, At: at}, answerMany)
+	keys := make([]map[string]json.RawMessage, len(given))
+	for i, raw := range given {
+		if keys[i], err = byName(raw); err != nil {
+			return Errorf(BadRequest, "keys, element %d: %s", i+1, err)
+		}
+	}
+	return a.find(c, keys, false, r, answerMany)
 }
 
 // moment is the member "at" of a body: a text, or a checkpoint's number as such.
@@ -172,13 +176,7 @@ func keyBatch(s Schema, keys []map[string]json.RawMessage, bare bool) (b arrow.R
 			if !ok {
 				return nil, false, oddKey(s, given, key)
 			}
-			add := appendJSON
-			if bare && !k.Type.Nested() {
-				err = appendText(rb.Field(i), k.Type, string(v))
-			} else {
-				err = add(rb.Field(i), k.Type, v)
-			}
-			if err != nil {
+			if err = AppendValue(rb.Field(i), k.Type, string(v), !bare); err != nil {
 				return nil, false, Errorf(BadRequest, "key column %s: %s", k.Name, err)
 			}
 		}

@@ -21,11 +21,6 @@ const (
 
 // sql is POST /api/v1/sql.
 func (a *API) sql(c *fiber.Ctx) error {
-	var body struct {
-		SQL     string          `json:"sql"`
-		Params  json.RawMessage `json:"params"`
-		MaxRows *int64          `json:"max_rows"`
-	}
 	id, err := queryID(c)
 	if err != nil {
 		return err
@@ -43,20 +38,22 @@ func (a *API) sql(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := readBody(c, &body); err != nil {
+	r := QueryRequest{ID: id, MaxRows: a.o.MaxRows, MaxSize: a.o.MaxSize}
+	var bound json.RawMessage
+	var maxRows *int64
+	if err := ReadBody(c, Members{"sql": &r.SQL, "params": &bound, "max_rows": &maxRows}); err != nil {
 		return err
 	}
-	r := QueryRequest{ID: id, SQL: body.SQL, MaxRows: a.o.MaxRows, MaxSize: a.o.MaxSize}
 	if strings.TrimSpace(r.SQL) == "" {
 		return Errorf(BadRequest, "sql is missing")
 	}
-	if body.MaxRows != nil {
-		if *body.MaxRows < 1 {
+	if maxRows != nil {
+		if *maxRows < 1 {
 			return Errorf(BadRequest, "max_rows is at least 1")
 		}
-		r.MaxRows = min(r.MaxRows, *body.MaxRows)
+		r.MaxRows = min(r.MaxRows, *maxRows)
 	}
-	if r.Params, r.Named, err = params(body.Params); err != nil {
+	if r.Params, r.Named, err = params(bound); err != nil {
 		return err
 	}
 	k := a.begin(c, a.o.QueryTime, true)
@@ -149,7 +146,9 @@ func params(raw json.RawMessage) (list []json.RawMessage, named map[string]json.
 	case raw[0] == '[':
 		err = json.Unmarshal(raw, &list)
 	case raw[0] == '{':
-		err = json.Unmarshal(raw, &named)
+		if named, err = byName(raw); err != nil {
+			err = Errorf(BadRequest, "params: %s", err)
+		}
 	default:
 		err = Errorf(BadRequest, "params is an array for ?, or an object for $name")
 	}

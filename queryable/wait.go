@@ -18,6 +18,11 @@ const defaultWait = 10 * time.Second
 // long as ?timeout= says, and gives the call its time from then on.
 func (a *API) await(c *fiber.Ctx, k *call, view string) error {
 	minEpoch, minPosition := c.Query("min_epoch"), query(c, "min_position")
+	for _, name := range []string{"min_epoch", "min_position"} {
+		if c.Context().QueryArgs().Has(name) && c.Query(name) == "" { // a script's variable without a value, perhaps
+			return Errorf(BadRequest, "%s is empty: leave it out to wait for nothing", name)
+		}
+	}
 	wait, err := a.timeout(c)
 	if err != nil || minEpoch == "" && minPosition == "" {
 		return err

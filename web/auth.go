@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"encoding/json"
 	"strings"
 	"sync"
 	"time"
@@ -110,16 +109,14 @@ func (a *auth) missed(ip string) error {
 
 // login is POST /api/v1/login: it trades the token for a session cookie.
 func (s *Server) login(c *fiber.Ctx) error {
-	var body struct {
-		Token string `json:"token"`
-	}
-	if err := json.Unmarshal(c.Request().Body(), &body); err != nil {
-		return queryable.Errorf(queryable.BadRequest, `the body is {"token": "…"}`)
+	var token string
+	if err := queryable.ReadBody(c, queryable.Members{"token": &token}); err != nil {
+		return err
 	}
 	if s.auth.open {
 		return c.JSON(map[string]bool{"ok": true})
 	}
-	if s.auth.tired(c.IP()) || !s.auth.is(body.Token) {
+	if s.auth.tired(c.IP()) || !s.auth.is(token) {
 		return s.auth.missed(c.IP())
 	}
 	c.Cookie(&fiber.Cookie{

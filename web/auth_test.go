@@ -39,7 +39,9 @@ func TestToken(t *testing.T) {
 		return do(t, "POST", base+"/api/v1/login", body, "Content-Type", "application/json")
 	}
 	login(`{"token":"wrong"}`).code(t, queryable.Unauthed)
-	login(`nope`).code(t, queryable.BadRequest)
+	for _, body := range []string{`nope`, ``, `["` + token + `"]`, `{"token":"x","token":"` + token + `"}`, `{"Token":"` + token + `"}`, `{"token":"` + token + `","user":"me"}`, `{"token":"` + token + `"}}`} {
+		login(body).code(t, queryable.BadRequest)
+	}
 	a := login(`{"token":"` + token + `"}`)
 	cookie, err := http.ParseSetCookie(a.header.Get("Set-Cookie"))
 	if err != nil || a.status != 200 {
