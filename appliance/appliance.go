@@ -54,6 +54,8 @@ type config struct {
 	// appliance that counts.
 	shown string
 	taken time.Time // when what is shown was taken
+	// fatal is as in state.Options.
+	fatal func(msg string)
 }
 
 // Appliance is one running Weir.
@@ -113,7 +115,7 @@ func openAppliance(ctx context.Context, cfg config) (_ *Appliance, err error) {
 	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
 		return a, fmt.Errorf("make data directory: %w", err)
 	}
-	if a.store, err = a.openState(ctx, state.Options{Memory: b.groups, Cache: b.cache, Interval: cfg.interval, Logger: cfg.log, Hook: cfg.hook}); err != nil {
+	if a.store, err = a.openState(ctx, state.Options{Memory: b.groups, Cache: b.cache, Interval: cfg.interval, Logger: cfg.log, Hook: cfg.hook, Fatal: cfg.fatal}); err != nil {
 		return a, err
 	}
 	if a.engine, err = duckext.Open(duckext.Options{Threads: 1, MemoryLimit: bytesText(b.duckdb)}); err != nil {

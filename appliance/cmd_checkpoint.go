@@ -257,6 +257,9 @@ func (c *checkpointVerifyCmd) each(ctx context.Context, arg string) ([]func() (*
 	if err != nil {
 		return nil, err
 	}
+	if is, err := dir.whole(dir.dir); is || err != nil { // whatever else lies in it
+		return one, nil
+	}
 	ids, err := dir.numbers()
 	if err != nil || len(ids) == 0 {
 		return one, err

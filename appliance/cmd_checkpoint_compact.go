@@ -34,7 +34,7 @@ func compactOne(ctx context.Context, s streams, arg string, log *slog.Logger) er
 		return err
 	}
 	defer f.Close()
-	if f.temp != "" {
+	if f.temp != nil {
 		return errors.New("a bundle is not written to")
 	}
 	dir, lock, err := writable(ctx, "", f, "compact changes files that it may read, so stop it first", log)

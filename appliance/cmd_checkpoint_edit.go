@@ -30,7 +30,7 @@ func (checkpointTransformCmd) Help() string {
 		"Refused are rows that no records could have made: keys that are there twice, NULL or negative counts, other columns or types. The checkpoint is not changed; the savepoint's manifest says what was done to which one, and weir restore restores it.\n\n" +
 		"Examples:\n  weir checkpoint transform data/shop@42 --name no-tests --sql \"DELETE FROM revenue_by_city WHERE city = 'Test'\"\n" +
 		"  weir checkpoint transform data/shop --name upper --select 'revenue_by_city=SELECT upper(city) AS city, sum(orders)::BIGINT AS orders, … GROUP BY 1'\n\n" +
-		"Exit status: 0 written, 1 an error or nothing would change (nothing is written), 2 wrong usage."
+		"Exit status: 0 written, 1 an error or nothing would change (nothing is written, unless it says so), 2 wrong usage."
 }
 
 // Validate is called by kong.
@@ -38,8 +38,13 @@ func (c *checkpointTransformCmd) Validate() error {
 	if len(c.SQL)+len(c.Select) == 0 {
 		return errors.New("say what to change: --sql or --select")
 	}
+	for _, sql := range c.SQL {
+		if strings.TrimSpace(sql) == "" {
+			return errors.New("--sql is empty: give a statement")
+		}
+	}
 	for _, arg := range c.Select {
-		if !strings.Contains(arg, "=") {
+		if view, sel, ok := strings.Cut(arg, "="); !ok || strings.TrimSpace(view) == "" || strings.TrimSpace(sel) == "" {
 			return fmt.Errorf("--select %s: the form is VIEW=SELECT…", arg)
 		}
 	}
@@ -61,12 +66,12 @@ func (c *checkpointTransformCmd) Run(ctx context.Context, s streams, log *slog.L
 	if err := checkpoint.VacantName(into.fs, into.dir, c.Name); err != nil {
 		return err
 	}
-	tmp, err := os.MkdirTemp("", "weir-transform-")
+	tmp, err := makeTemp(os.TempDir(), "weir-transform-")
 	if err != nil {
 		return fmt.Errorf("make a directory to spill to: %w", err)
 	}
-	defer os.RemoveAll(tmp)
-	e, err := newEditor(f.Checkpoint, duckext.Options{MemoryLimit: bytesText(int64(c.Memory)), TempDir: tmp})
+	defer tmp.Close()
+	e, err := newEditor(f.Checkpoint, duckext.Options{MemoryLimit: bytesText(int64(c.Memory)), TempDir: tmp.path})
 	if err != nil {
 		return err
 	}
@@ -133,10 +138,13 @@ func writable(ctx context.Context, into string, f *found, do string, log *slog.L
 		if dir, err = shelfAt(ctx, into); err != nil {
 			return dir, nil, err
 		}
-	case f.temp != "":
+	case f.temp != nil:
 		return dir, nil, errors.New("a bundle is not written to: give --into DIR")
 	default:
 		dir = shelf{f.fs, f.dir}
+	}
+	if err := outside(dir.fs, dir.dir); err != nil {
+		return dir, nil, err
 	}
 	if dir.fs == vfs.Default && !isDir(dir.dir) { // nobody is there, and a refusal is to leave nothing
 		return dir, noLock{}, nil
@@ -173,7 +181,7 @@ func (checkpointMergeCmd) Help() string {
 	return "Makes what one appliance would hold that had read all their topics: groups of one key become one, by the merge rule of each accumulator; a sum that overflows puts its group in error; results are computed anew; positions are united. " +
 		"All must have the same views, compared by fingerprint. A partition (by its topic's id) that two have read is refused, since its records would count twice, unless one goes on exactly where the other ended.\n\n" +
 		"What was merged of several topics can be queried, opened and exported; no appliance can go on from it, since a source reads one topic.\n\n" +
-		namingHelp + "\n\nExit status: 0 written, 1 an error (nothing is written), 2 wrong usage."
+		namingHelp + "\n\nExit status: 0 written, 1 an error (nothing is written, unless it says so), 2 wrong usage."
 }
 
 // Validate is called by kong.

@@ -6,16 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"weir/checkpoint"
-	"weir/internal/atomicfile"
 	"weir/queryable"
 )
 
@@ -23,7 +19,7 @@ type checkpointExportCmd struct {
 	Checkpoint string `arg:"" help:"The checkpoint: a directory, DIR, DIR@42, DIR@name or FILE.weir."`
 	View       string `required:"" help:"The view." placeholder:"NAME"`
 	Format     string `enum:"csv,ndjson,arrow,parquet,iceberg" default:"csv" help:"Form of the rows: ${enum}. arrow is an Arrow IPC stream, iceberg a table."`
-	Output     string `short:"o" type:"path" help:"File to write, whole or not at all; standard output without it. With --format iceberg the table's directory, which gets the old or the new snapshot." placeholder:"FILE"`
+	Output     string `short:"o" type:"path" help:"File to write, whole or not at all; a device or a FIFO gets the bytes as they come, and so does standard output, without it. With --format iceberg the table's directory, which gets the old or the new snapshot." placeholder:"FILE"`
 	Keep       *int   `help:"With --format iceberg: how many snapshots of the table stay, the new one included (default: 10)." placeholder:"N"`
 	AllColumns bool   `help:"With --format arrow, parquet or iceberg: all columns of the file as they are (keys, results, accumulators, system columns), of all groups, those in error and those that HAVING hides included."`
 }
@@ -93,10 +89,10 @@ func (c *checkpointExportCmd) export(ctx context.Context, s streams, t *checkpoi
 	if c.Output == "" {
 		return write(s.out)
 	}
-	if err := os.MkdirAll(filepath.Dir(c.Output), 0o755); err != nil {
+	if err := writeOutput(ctx, c.Output, s.out, write); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	return atomicfile.Write(vfs.Default, c.Output, write)
+	return nil
 }
 
 func (c *checkpointExportCmd) write(ctx context.Context, w io.Writer, t *checkpoint.Table, m *checkpoint.Manifest) error {

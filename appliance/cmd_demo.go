@@ -38,6 +38,9 @@ func (c *demoCmd) Run(ctx context.Context, s streams, log *slog.Logger) error {
 	if c.Rate < 1 {
 		return errors.New("--rate must be at least 1")
 	}
+	if err := c.outside(); err != nil {
+		return err
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if c.Brokers == "" {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"weir/checkpoint"
 	"weir/ingest"
 	"weir/queryable"
@@ -25,7 +27,7 @@ type bundleCmd struct {
 // Help is shown with --help.
 func (bundleCmd) Help() string {
 	return "Writes one file to hand over: the SQL, the schemas, the state of every view, the refused records and the positions. It is a ZIP archive of the checkpoint's files; unzip gives the checkpoint's directory. weir open shows it, weir restore --from FILE.weir resumes it elsewhere, weir checkpoint query asks it.\n\n" +
-		"Exit status: 0 written, 1 an error (nothing was written), 2 wrong usage."
+		"Exit status: 0 written, 1 an error (nothing was written, unless it says so), 2 wrong usage."
 }
 
 // Validate is called by kong.
@@ -42,6 +44,9 @@ func (c *bundleCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer f.Close()
+	if err := outside(vfs.Default, filepath.Dir(c.Output)); err != nil {
+		return err
+	}
 	if err := f.WriteBundle(c.Output); err != nil {
 		return f.named(err)
 	}
@@ -67,22 +72,26 @@ type openCmd struct {
 // Help is shown with --help.
 func (openCmd) Help() string {
 	return "Shows the views of a checkpoint in the console and over HTTP, without Kafka and read only: nothing is counted, created or dropped. The checkpoint is not changed; what is made of it for the time being goes when weir open ends.\n\n" +
-		namingHelp + "\n\nExit status: 0 stopped by a signal, 1 an error, 2 wrong usage."
+		namingHelp + "\n\nExit status: 0 stopped by a signal, 1 an error, 2 wrong usage, 70 the disk refused a write while it ran."
 }
 
 func (c *openCmd) Run(ctx context.Context, s streams, log *slog.Logger) (err error) {
-	tmp, err := os.MkdirTemp("", "weir-open-")
+	tmp, err := makeTemp(os.TempDir(), "weir-open-")
 	if err != nil {
 		return fmt.Errorf("make a directory for the views: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-	what, taken, err := c.unpack(ctx, tmp)
+	defer func() { err = errors.Join(err, tmp.Close()) }()
+	what, taken, err := c.unpack(ctx, tmp.path)
 	if err != nil {
 		return err
 	}
 	cfg := config{
-		serveFlags: serveFlags{Addr: c.Addr, Data: tmp, QueryTimeout: c.QueryTimeout, QueryMemory: c.QueryMemory, Memory: c.Memory, Checkpoint: time.Hour},
+		serveFlags: serveFlags{Addr: c.Addr, Data: tmp.path, QueryTimeout: c.QueryTimeout, QueryMemory: c.QueryMemory, Memory: c.Memory, Checkpoint: time.Hour},
 		shown:      what, taken: taken, log: log,
+		fatal: func(string) { // the log has said it, and nothing else runs any more
+			_ = tmp.Close()
+			os.Exit(exitDisk)
+		},
 	}
 	fmt.Fprintf(s.out, "read only: %s; no topic is read\n", what)
 	return serve(ctx, cfg, s.out, false)
@@ -96,7 +105,7 @@ func (c *openCmd) unpack(ctx context.Context, data string) (what string, taken t
 		return "", taken, err
 	}
 	defer f.Close()
-	m, err := checkpoint.RestoreSome(ctx, f.fs, f.path, filepath.Join(data, stateDir), state.Options{}, checkpoint.Choice{Unresumable: true})
+	m, err := restoreInto(ctx, f.fs, f.path, filepath.Join(data, stateDir), state.Options{}, checkpoint.Choice{Unresumable: true})
 	if err != nil {
 		return "", taken, f.named(err)
 	}

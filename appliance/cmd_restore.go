@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"weir/checkpoint"
 	"weir/duckext"
 	"weir/state"
@@ -17,13 +19,13 @@ import (
 type restoreCmd struct {
 	From  string   `required:"" help:"The checkpoint, for example DATA@42, DATA@before-launch, a checkpoint's directory, or FILE.weir." placeholder:"CHECKPOINT"`
 	Data  string   `required:"" type:"path" help:"The new data directory; it must hold no state." placeholder:"DIR"`
-	Views []string `help:"Only these materialized views, comma-separated, and the views that read no others." placeholder:"NAME,..."`
+	Views []string `help:"Only these materialized views, comma-separated, and the views that read no others. A comma in a name is written as \\,; the flag may be given several times." placeholder:"NAME,..."`
 }
 
 // Help is shown with --help.
 func (restoreCmd) Help() string {
 	return "Verifies every file of the checkpoint, then makes a data directory of it, here or on another machine. The appliance that runs on it reads its topics from the recorded positions. With --views the others are as if they had been dropped; the SQL files of weir run create them again, and they count from the log's start.\n\n" +
-		namingHelp + "\n\nExit status: 0 restored, 1 an error (nothing was written), 2 wrong usage."
+		namingHelp + "\n\nExit status: 0 restored, 1 an error (no state was made, unless it says so), 2 wrong usage."
 }
 
 func (c *restoreCmd) Run(ctx context.Context, s streams) error {
@@ -32,11 +34,14 @@ func (c *restoreCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer f.Close()
+	if err := outside(vfs.Default, c.Data); err != nil {
+		return err
+	}
 	choice, left, err := choose(ctx, f.Manifest, c.Views)
 	if err != nil {
 		return err
 	}
-	m, err := checkpoint.RestoreSome(ctx, f.fs, f.path, filepath.Join(c.Data, stateDir), state.Options{}, choice)
+	m, err := restoreInto(ctx, f.fs, f.path, filepath.Join(c.Data, stateDir), state.Options{}, choice)
 	if err != nil {
 		return err
 	}
@@ -59,7 +64,10 @@ func choose(ctx context.Context, m *checkpoint.Manifest, views []string) (c chec
 		kept[strings.ToLower(s.Name)] = true
 	}
 	for _, name := range views {
-		v, ok := m.View(strings.TrimSpace(name))
+		v, ok := m.View(name) // which may begin with a space
+		if !ok {
+			v, ok = m.View(strings.TrimSpace(name))
+		}
 		if !ok {
 			return c, nil, unmaterialized(m, "the checkpoint", strings.TrimSpace(name))
 		}

@@ -29,6 +29,9 @@ func (c *runCmd) Run(ctx context.Context, s streams, log *slog.Logger) error {
 		name := strings.TrimSuffix(filepath.Base(c.Files[0]), filepath.Ext(c.Files[0]))
 		c.Data = defaultData(name)
 	}
+	if err := c.outside(); err != nil {
+		return err
+	}
 	cfg := config{serveFlags: c.serveFlags, log: log}
 	for _, f := range c.Files {
 		b, err := os.ReadFile(f)

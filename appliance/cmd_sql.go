@@ -71,8 +71,8 @@ func (c *sqlCmd) Run(ctx context.Context, s streams) error {
 
 // samePlace says whether two streams are one terminal, or one file.
 func samePlace(a, b io.Writer) bool {
-	x, ok := a.(*os.File)
-	y, too := b.(*os.File)
+	x, ok := unwrapped(a).(*os.File)
+	y, too := unwrapped(b).(*os.File)
 	if !ok || !too {
 		return false
 	}

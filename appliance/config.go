@@ -51,7 +51,7 @@ func (s *size) UnmarshalText(b []byte) error {
 		}
 	}
 	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || n <= 0 || n*float64(unit) > 1<<60 {
+	if v := n * float64(unit); err != nil || !(v >= 1 && v <= 1<<60) { // NaN is neither
 		return fmt.Errorf("%q is not a size such as 512MB", b)
 	}
 	*s = size(n * float64(unit))

@@ -18,6 +18,9 @@ import (
 
 // table writes the view as the next snapshot of an Iceberg table.
 func (c *checkpointExportCmd) table(ctx context.Context, s streams, t *checkpoint.Table, m *checkpoint.Manifest) error {
+	if err := outside(vfs.Default, c.Output); err != nil {
+		return err
+	}
 	columns, rows, err := c.rows(ctx, t)
 	if err != nil {
 		return err

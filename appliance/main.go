@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -22,6 +25,8 @@ const (
 	// exitPartial: there was an answer, and it says of itself that it is not whole. A
 	// script may try again later.
 	exitPartial = 3
+	// exitDisk: the disk refused a write of the state; see state.Options.
+	exitDisk = 70
 )
 
 type cli struct {
@@ -49,26 +54,79 @@ type streams struct {
 type ended struct{ code int }
 
 // Main runs the command line and returns the exit code: 0, 1 for an error, 2
-// for wrong usage.
-func Main(args []string, in io.Reader, out, errw io.Writer) (code int) {
+// for wrong usage. A panic of this goroutine is an error, and tells where it was.
+func Main(args []string, in io.Reader, out, errw io.Writer) int {
+	s := streams{in, &told{Writer: out}, errw}
+	return lost(s, caught(s.err, func() int { return run(args, s) }))
+}
+
+// caught gives the exit code of f, also when it ends by a panic.
+func caught(errw io.Writer, f func() int) (code int) {
 	defer func() {
-		if e, ok := recover().(ended); ok {
-			code = e.code
-		} else if !ok && e != (ended{}) {
-			panic(e)
+		switch r := recover().(type) {
+		case nil:
+		case ended:
+			code = r.code
+		default:
+			fmt.Fprintf(errw, "weir: internal error: %v\n%s", r, debug.Stack())
+			code = exitError
 		}
 	}()
-	return run(args, streams{in, out, errw})
+	return f()
+}
+
+// told is a standard output that remembers that it could not be written: commands
+// say what they did last, and what is lost then is no success.
+type told struct {
+	io.Writer
+	mu  sync.Mutex
+	err error // the first
+}
+
+func (t *told) Write(p []byte) (int, error) {
+	n, err := t.Writer.Write(p)
+	if err != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.err = cmp.Or(t.err, err)
+	}
+	return n, err
+}
+
+// lost makes an error of a command that succeeded when not all that it said was
+// written.
+func lost(s streams, code int) int {
+	t, ok := s.out.(*told)
+	if !ok || code == exitError || code == exitUsage {
+		return code
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		return code
+	}
+	fmt.Fprintf(s.err, "weir: the command did its work, but what it says is lost: %v\n", t.err)
+	return exitError
+}
+
+// unwrapped is the standard output itself: who asks a terminal for its width, or
+// compares files, has to see it.
+func unwrapped(w io.Writer) io.Writer {
+	if t, ok := w.(*told); ok {
+		return t.Writer
+	}
+	return w
 }
 
 func run(args []string, s streams) int {
 	var c cli
 	parser, err := kong.New(&c,
 		kong.Name("weir"),
-		kong.Description("Weir keeps SQL aggregates over Kafka topics running, and lets anyone query them.\n\nExit status: 0 done, 1 an error, 2 wrong usage."),
-		kong.Writers(s.out, s.err),
+		kong.Description("Weir keeps SQL aggregates over Kafka topics running, and lets anyone query them.\n\nExit status: 0 done, 1 an error, 2 wrong usage. Where a command did its work and standard output cannot be written it says so, and the status is 1."),
+		kong.Writers(unwrapped(s.out), s.err),
 		kong.Exit(func(code int) { panic(ended{code}) }),
 		kong.UsageOnError(),
+		kong.NamedMapper("path", kong.MapperFunc(decodePath)),
 		kong.Vars{"data": defaultData("NAME")},
 		kong.BindTo(s.out, (*io.Writer)(nil)),
 		kong.Bind(s),
@@ -82,6 +140,10 @@ func run(args []string, s streams) int {
 	}
 	kctx, err := parser.Parse(args)
 	if err != nil {
+		fmt.Fprintln(s.err, "weir:", err)
+		return exitUsage
+	}
+	if err := notEmpty(kctx); err != nil {
 		fmt.Fprintln(s.err, "weir:", err)
 		return exitUsage
 	}

@@ -129,6 +129,9 @@ func (e *editor) change(ctx context.Context, sql string) (rows int64, err error)
 func (e *editor) explained(err error) error {
 	m := e.c.Manifest
 	text := strings.ToLower(err.Error())
+	if strings.Contains(text, "no statement to prepare") { // a comment, say
+		return errors.New("it has no statement")
+	}
 	for _, q := range m.Queries {
 		if strings.Contains(text, "table with name "+strings.ToLower(q.Name)+" does not exist") {
 			return unmaterialized(m, "the checkpoint", q.Name)

@@ -26,17 +26,17 @@ type found struct {
 	fs   vfs.FS
 	path string // its directory
 	dir  string // the directory of checkpoints that it lies in
-	temp string // what Close removes, "" if nothing
+	temp *temp  // what Close removes, nil if nothing
 
 	bundle string // its file, "" when it is none
 }
 
 // Close removes what was unpacked.
 func (f *found) Close() error {
-	if f.temp == "" {
+	if f.temp == nil {
 		return nil
 	}
-	return os.RemoveAll(f.temp)
+	return f.temp.Close()
 }
 
 // A shelf is a directory of checkpoints, or one that is a checkpoint itself.
@@ -87,12 +87,18 @@ func (s shelf) numbers() ([]uint64, error) {
 	var ids []uint64
 	for _, n := range names {
 		n = strings.TrimSuffix(n, "/")
-		if id, err := strconv.ParseUint(n, 10, 64); err == nil && s.fs.PathBase(s.path(id)) == n {
+		if id, ok := s.number(n); ok {
 			ids = append(ids, id)
 		}
 	}
 	slices.Sort(ids)
 	return ids, nil
+}
+
+// number is the number of the checkpoint whose directory has a name.
+func (s shelf) number(name string) (id uint64, ok bool) {
+	id, err := strconv.ParseUint(name, 10, 64)
+	return id, err == nil && s.fs.PathBase(s.path(id)) == name
 }
 
 func (s shelf) open(path string) (*found, error) {
@@ -188,14 +194,14 @@ func splitName(arg string) (place, which string, err error) {
 
 // unpacked opens a bundle by way of a directory within tmp.
 func unpacked(file, tmp string) (*found, error) {
-	dir, err := os.MkdirTemp(tmp, "weir-bundle-")
+	dir, err := makeTemp(tmp, "weir-bundle-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory to unpack %s into: %w", file, err)
 	}
-	path := filepath.Join(dir, "checkpoint")
+	path := filepath.Join(dir.path, "checkpoint")
 	c, err := checkpoint.Unbundle(file, vfs.Default, path)
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, dir.Close())
 	}
-	return &found{Checkpoint: c, fs: vfs.Default, path: path, dir: dir, temp: dir, bundle: file}, nil
+	return &found{Checkpoint: c, fs: vfs.Default, path: path, dir: dir.path, temp: dir, bundle: file}, nil
 }

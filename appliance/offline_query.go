@@ -187,7 +187,7 @@ func (o *offline) references(ctx context.Context, sel string) ([]plan.Reference,
 
 // at finds the checkpoint of the same directory that AT means.
 func (o *offline) at(at *duckext.At) (*checkpoint.Checkpoint, error) {
-	if o.f.temp != "" {
+	if o.f.temp != nil {
 		return nil, errors.New("a bundle holds one checkpoint: leave AT out")
 	}
 	var m *checkpoint.Manifest

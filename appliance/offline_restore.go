@@ -11,9 +11,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"weir/checkpoint"
 	"weir/ingest/kafka"
@@ -131,7 +134,7 @@ func (r *recovery) restore(ctx context.Context) error {
 
 func (r *recovery) load(ctx context.Context, m *checkpoint.Manifest) error {
 	path := r.from.path(m.Checkpoint)
-	if _, err := checkpoint.RestoreFrom(ctx, r.from.fs, path, r.dir, state.Options{}); err != nil {
+	if _, err := restoreInto(ctx, r.from.fs, path, r.dir, state.Options{}, checkpoint.Choice{}); err != nil {
 		return err
 	}
 	r.cfg.log.Info("restored", "checkpoint", path, "savepoint", m.Savepoint, "epoch", m.Epoch, "taken", m.Created)
@@ -180,6 +183,40 @@ func (r *recovery) newestWhole(ctx context.Context) (*checkpoint.Manifest, error
 		return nil, fmt.Errorf("no checkpoint in %s is whole: %w", r.from.dir, err)
 	}
 	return nil, fmt.Errorf("%s holds no checkpoint: give --restore-from DIR, or --restore never to begin anew", r.from.dir)
+}
+
+// restoreInto is [checkpoint.RestoreSome] for a process that goes on when the disk
+// refuses a write: that is an error, and what was half written is removed.
+func restoreInto(ctx context.Context, fsys vfs.FS, from, dir string, o state.Options, choice checkpoint.Choice) (*checkpoint.Manifest, error) {
+	var refused atomic.Bool
+	o.Fatal = func(string) { refused.Store(true) }
+	m, err := checkpoint.RestoreSome(ctx, fsys, from, dir, o, choice)
+	if err == nil {
+		return m, nil
+	}
+	fsys = cmp.Or(o.FS, vfs.Default)
+	if _, there := fsys.Stat(fsys.PathJoin(dir, "db")); there == nil { // as it was, or as the error says
+		return nil, err
+	}
+	removeHalf(fsys, dir)
+	if refused.Load() || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		err = fmt.Errorf("%w; nothing was restored: free space there or replace the disk, and try again", err)
+	}
+	return nil, err
+}
+
+// removeHalf removes the database that a restore had begun to make in dir, unless
+// another process makes it. What cannot be removed the next restore removes.
+func removeHalf(fsys vfs.FS, dir string) {
+	half := fsys.PathJoin(dir, "db.new")
+	if _, err := fsys.Stat(half); err != nil {
+		return
+	}
+	lock, err := fsys.Lock(fsys.PathJoin(dir, "lock"))
+	if err != nil {
+		return
+	}
+	_ = errors.Join(fsys.RemoveAll(half), lock.Close())
 }
 
 // fits refuses a checkpoint of other SQL, or of records that the topics do not

@@ -9,11 +9,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"weir/checkpoint"
+	"weir/state"
 )
 
 // restoring sets what the next start is told.
@@ -332,5 +335,90 @@ func TestRestoreRefusesByName(t *testing.T) {
 	refusedWith(t, "00000001 holds no checkpoint: one is complete when it has a manifest.json", "restore", "--from", one, "--data", data)
 	if _, err := os.Stat(data); err == nil {
 		t.Error("a refused restore made its directory")
+	}
+}
+
+// Where the disk is full a restore says so, leaves no half of a state, and can be
+// tried again.
+func TestRestoreOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.topic("orders", 1)
+	produce(b, "orders", 0, sales(newRand(74), 20))
+	dir := takenOf(b, saleSQL("orders"))
+	for _, what := range []string{".log", ".sst", "MANIFEST"} {
+		mem := vfs.NewCrashableMem()
+		full := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileWrite && strings.Contains(mem.PathBase(op.Path), what) {
+				return syscall.ENOSPC
+			}
+			return nil
+		}))
+		_, err := restoreInto(t.Context(), vfs.Default, checkpointPath(dir, 1), "data/state", state.Options{FS: full}, checkpoint.Choice{})
+		if err == nil || !strings.Contains(err.Error(), "no space left on device") || !strings.Contains(err.Error(), "nothing was restored: free space") {
+			t.Errorf("%s: restored with %v", what, err)
+		}
+		if left, err := mem.List("data/state"); err != nil || slices.ContainsFunc(left, func(n string) bool { return n != "lock" }) {
+			t.Errorf("%s: left are %q, %v", what, left, err)
+		}
+		again := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: newRand(1)}) // in another process
+		if _, err := restoreInto(t.Context(), vfs.Default, checkpointPath(dir, 1), "data/state", state.Options{FS: again}, checkpoint.Choice{}); err != nil {
+			t.Errorf("%s: with room again: %v", what, err)
+		}
+	}
+}
+
+// A directory that cannot be synced after the rename leaves a state, and the error
+// says that.
+func TestRestoreThatIsNotSynced(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.topic("orders", 1)
+	produce(b, "orders", 0, sales(newRand(77), 20))
+	dir := takenOf(b, saleSQL("orders"))
+	mem := vfs.NewMem()
+	broken := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if _, err := mem.Stat("data/state/db"); err == nil && op.Kind == errorfs.OpFileSync && op.Path == "data/state" {
+			return syscall.EIO
+		}
+		return nil
+	}))
+	_, err := restoreInto(t.Context(), vfs.Default, checkpointPath(dir, 1), "data/state", state.Options{FS: broken}, checkpoint.Choice{})
+	if err == nil || !strings.Contains(err.Error(), "it is written, but a power cut may still undo that") || strings.Contains(err.Error(), "nothing was restored") {
+		t.Errorf("restored with %v", err)
+	}
+	if _, err := mem.Stat("data/state/db"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Views are named as they are, also with spaces and commas.
+func TestRestoreOfViewsWithOddNames(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.topic("orders", 1)
+	produce(b, "orders", 0, sales(newRand(75), 20))
+	sql := "CREATE SOURCE orders (city VARCHAR) WITH (connector = 'kafka', topic = 'orders');\n"
+	for _, name := range []string{" y", "y", "a,b", "a"} {
+		sql += `CREATE MATERIALIZED VIEW "` + name + `" AS SELECT count(*) AS n FROM orders;` + "\n"
+	}
+	takenOf(b, sql)
+	for given, left := range map[string]string{" y": "y, a,b, a", "y": " y, a,b, a", `a\,b`: " y, y, a", "a, y": "y, a,b", "a , a\\,b": " y, y"} {
+		out := weirs(t, "restore", "--from", b.dir, "--data", filepath.Join(t.TempDir(), "new"), "--views", given)
+		if !strings.Contains(out, "left out: "+left+"\n") {
+			t.Errorf("--views %q: %s", given, out)
+		}
+	}
+}
+
+// A statement that is none is told so.
+func TestTransformWithoutAStatement(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.topic("orders", 1)
+	produce(b, "orders", 0, sales(newRand(76), 20))
+	dir := takenOf(b, saleSQL("orders"))
+	for _, sql := range []string{"-- nothing", ";", "/* total */"} {
+		refusedWith(t, sql+": it has no statement", "checkpoint", "transform", dir, "--name", "n", "--sql="+sql)
 	}
 }
