@@ -20,14 +20,19 @@ func TestFaultyParams(t *testing.T) {
 	b.topic("numbers", 1)
 	b.must(numbersOnlySQL)
 	for body, want := range map[string]string{
-		`{"sql":"SELECT ?"}`:                                    "parameter $1 has no value",
-		`{"sql":"SELECT $name","params":{"other":1}}`:           "parameter $name has no value",
-		`{"sql":"SELECT 1","params":[1]}`:                       "1 values were given for 0 parameters",
-		`{"sql":"SELECT ?","params":[[1]]}`:                     "parameter $1: a list or an object cannot be bound",
-		`{"sql":"SELECT ?","params":[99999999999999999999]}`:    "parameter $1: 99999999999999999999 is beyond 64 bits",
-		`{"sql":"SELECT ?","params":[1e999]}`:                   "parameter $1: 1e999 is not a number that DuckDB has",
-		`{"sql":"SELECT * FROM v WHERE n = ?","params":[1, 2]}`: "2 values were given for 1 parameters",
-		`{"sql":"SHOW VIEWS","params":[1]}`:                     "only queries take parameters",
+		`{"sql":"SELECT ?"}`:                                                     "parameter $1 has no value",
+		`{"sql":"SELECT $name","params":{"other":1}}`:                            "parameter $name has no value",
+		`{"sql":"SELECT 1","params":[1]}`:                                        "1 values were given for 0 parameters",
+		`{"sql":"SELECT ?","params":[[1]]}`:                                      "parameter $1: a list or an object cannot be bound",
+		`{"sql":"SELECT ?","params":[340282366920938463463374607431768211456]}`:  "parameter $1: 340282366920938463463374607431768211456 is beyond 128 bits: give it as a string and cast it",
+		`{"sql":"SELECT ?","params":[-170141183460469231731687303715884105729]}`: "is beyond 128 bits",
+		`{"sql":"SELECT ?","params":[0.12345678901234567890123456789012345678]}`: "has more than 38 digits: give it as a string and cast it",
+		`{"sql":"SELECT $a","params":{"a":1,"$a":2}}`:                            "parameter $a is given twice",
+		`{"sql":"SELECT ?","params":[1],"Params":[2]}`:                           "Params",
+		`{"sql":"SELECT * FROM v WHERE n = 1","sql":"SELECT 1"}`:                 `"sql" is given twice`,
+		`{"sql":"SELECT ?","params":[1e999]}`:                                    "parameter $1: 1e999 is not a number that DuckDB has",
+		`{"sql":"SELECT * FROM v WHERE n = ?","params":[1, 2]}`:                  "2 values were given for 1 parameters",
+		`{"sql":"SHOW VIEWS","params":[1]}`:                                      "only queries take parameters",
 	} {
 		a, err := b.run.post([]byte(body), "application/json")
 		if err != nil {

@@ -5,7 +5,10 @@ package duckext
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
+	"math/big"
 	"strconv"
 	"strings"
 
@@ -44,7 +47,11 @@ func readParams(raw json.RawMessage) (params, error) {
 		}
 	case map[string]any:
 		for k, x := range v {
-			p.named[strings.TrimPrefix(k, "$")] = x
+			name := strings.TrimPrefix(k, "$")
+			if _, twice := p.named[name]; twice {
+				return p, &paramError{fmt.Sprintf("parameter $%s is given twice, as %s and $%s", name, name, name)}
+			}
+			p.named[name] = x
 		}
 	default:
 		return p, &paramError{"params is a list of values, or an object of named values"}
@@ -81,23 +88,69 @@ func bindValue(st *stmt, i mapping.IdxT, v any) error {
 	case string:
 		state = mapping.BindVarchar(st.s, i, v)
 	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			state = mapping.BindInt64(st.s, i, n)
-			break
-		}
+		return bindNumber(st, i, v)
+	default:
+		return fmt.Errorf("a list or an object cannot be bound: give it as a string and cast it")
+	}
+	return boundAs(state)
+}
+
+// bindNumber gives a number the value that DuckDB gives to the same text in SQL: a
+// whole one is an integer, one with a point a DECIMAL of the digits that are written,
+// one with an exponent a DOUBLE. Whole numbers are BIGINT, for what is added to a
+// parameter may be larger than it. What SQL would round to a DOUBLE is refused.
+func bindNumber(st *stmt, i mapping.IdxT, v json.Number) error {
+	text := v.String()
+	if strings.ContainsAny(text, "eE") {
 		f, err := v.Float64()
 		if err != nil {
 			return fmt.Errorf("%s is not a number that DuckDB has", v)
 		}
-		if !strings.ContainsAny(v.String(), ".eE") {
-			return fmt.Errorf("%s is beyond 64 bits: give it as a string and cast it", v)
-		}
-		state = mapping.BindDouble(st.s, i, f)
-	default:
-		return fmt.Errorf("a list or an object cannot be bound: give it as a string and cast it")
+		return boundAs(mapping.BindDouble(st.s, i, f))
 	}
+	digits := strings.TrimPrefix(text, "-")
+	whole, fraction, pointed := strings.Cut(digits, ".")
+	width := len(whole) + len(fraction)
+	n, ok := new(big.Int).SetString(strings.Replace(text, ".", "", 1), 10)
+	switch {
+	case !ok:
+		return fmt.Errorf("%s is not a number that DuckDB has", v)
+	case pointed && width > maxDecimal:
+		return fmt.Errorf("%s has more than %d digits: give it as a string and cast it", v, maxDecimal)
+	case pointed:
+		return boundAs(mapping.BindDecimal(st.s, i, mapping.NewDecimal(uint8(width), uint8(len(fraction)), hugeInt(n))))
+	case n.IsInt64():
+		return boundAs(mapping.BindInt64(st.s, i, n.Int64()))
+	case new(big.Int).Add(n, halfRange()).Sign() >= 0 && n.Cmp(halfRange()) < 0:
+		return boundAs(mapping.BindHugeInt(st.s, i, hugeInt(n)))
+	case n.Sign() > 0 && n.BitLen() <= 128:
+		lower, upper := words(n)
+		return boundAs(mapping.BindUHugeInt(st.s, i, mapping.NewUHugeInt(lower, upper)))
+	}
+	return fmt.Errorf("%s is beyond 128 bits: give it as a string and cast it", v)
+}
+
+// maxDecimal is how many digits a DECIMAL has at most.
+const maxDecimal = 38
+
+// halfRange is 2^127: HUGEINT goes from its negative to just below it.
+func halfRange() *big.Int { return new(big.Int).Lsh(big.NewInt(1), 127) }
+
+// hugeInt is n, which fits.
+func hugeInt(n *big.Int) mapping.HugeInt {
+	lower, upper := words(n)
+	return mapping.NewHugeInt(lower, int64(upper))
+}
+
+// words are the 128 bits of n in two's complement.
+func words(n *big.Int) (lower, upper uint64) {
+	m := new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64))
+	return m.Uint64(), m.And(m.Rsh(n, 64), new(big.Int).SetUint64(math.MaxUint64)).Uint64()
+}
+
+func boundAs(state mapping.State) error {
 	if state == mapping.StateError {
-		return fmt.Errorf("cannot be bound")
+		return errors.New("cannot be bound")
 	}
 	return nil
 }

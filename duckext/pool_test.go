@@ -290,6 +290,51 @@ func TestQueryAnswers(t *testing.T) {
 	}
 }
 
+// TestNumbersAreLiterals binds numbers and writes the same into the statement: they
+// have one type, one value, and find the same rows. A whole number is a BIGINT where
+// SQL has an INTEGER.
+func TestNumbersAreLiterals(t *testing.T) {
+	c, _ := shop(1)
+	p := openPool(t, c, PoolOptions{Size: 1})
+	numbers := []string{
+		"0", "-0", "7", "-7", "2147483647", "2147483648", "-2147483649", "9223372036854775807", "-9223372036854775808",
+		"9223372036854775808", "-9223372036854775809", "170141183460469231731687303715884105727", "-170141183460469231731687303715884105728",
+		"170141183460469231731687303715884105728", "340282366920938463463374607431768211455",
+		"0.5", "-0.5", "-0.0", "0.10", "1.5", "1.005", "1234567890123456.01", "1234567890123456.02", "0.12345678901234567891", "9999999999999999999999999999.5",
+		"-9999999999999999999999999999.5", "0.0000000000000000000000000000000000001", "99999999999999999999999999999999999999.0", "1.000000000000000000000000000001",
+		"1e0", "-0e0", "1e3", "0.1e0", "1E-3", "1234567890123456.01e0", "1e308", "5e-324",
+	}
+	const rows = `SELECT count(*) FROM (SELECT unnest([1234567890123456.01, 1234567890123456.02, 1.005, 0.5, 7, -7, 1])::%[1]s AS d
+		UNION ALL SELECT %[2]s::%[1]s WHERE TRY_CAST(%[2]s AS %[1]s) IS NOT NULL) WHERE d = %[3]s OR d BETWEEN %[3]s AND %[3]s OR d > %[3]s`
+	for _, n := range numbers {
+		if strings.HasPrefix(n, "99999999999999999999999999999999999999.") { // 39 digits: SQL makes a DOUBLE of it
+			_, err := p.Query(t.Context(), Request{SQL: "SELECT $1", Params: json.RawMessage("[" + n + "]")})
+			if e, ok := errors.AsType[*QueryError](err); !ok || e.Code != CodeParams || !strings.Contains(e.Message, "cast it") {
+				t.Errorf("%s: %v", n, err)
+			}
+			continue
+		}
+		with := func(sql string) string { return answerOf(ask(t, p, sql, json.Number(n))) }
+		plain := func(sql string) string { return answerOf(ask(t, p, sql)) }
+		want := strings.Replace(plain("SELECT typeof("+n+"), ("+n+")::VARCHAR"), "INTEGER|", "BIGINT|", 1)
+		if got := with("SELECT typeof($1), $1::VARCHAR"); got != want {
+			t.Errorf("%s is %s, as a literal %s", n, got, want)
+		}
+		for _, typ := range []string{"DECIMAL(18,2)", "DECIMAL(38,10)", "DECIMAL(38,20)", "DOUBLE", "BIGINT", "HUGEINT"} {
+			got, err := p.Query(t.Context(), Request{SQL: fmt.Sprintf(rows, typ, n, "$1"), Params: json.RawMessage("[" + n + "]")})
+			want, wantErr := p.Query(t.Context(), Request{SQL: fmt.Sprintf(rows, typ, n, "("+n+")")})
+			if (err != nil) != (wantErr != nil) {
+				t.Errorf("%s as %s: %v, as a literal %v", n, typ, err, wantErr)
+			} else if err == nil && answerOf(got) != answerOf(want) {
+				t.Errorf("%s finds %s %s, as a literal %s", n, typ, answerOf(got), answerOf(want))
+			}
+		}
+	}
+	if got := answerOf(ask(t, p, "SELECT k FROM v WHERE k = $1", json.Number("18446744073709551616"))); got != "" {
+		t.Errorf("a number beyond the column's type finds %s", got)
+	}
+}
+
 func TestQueryErrors(t *testing.T) {
 	c, m := shop(100)
 	p := openPool(t, c, PoolOptions{Size: 1})

@@ -208,7 +208,8 @@ func (c *conjuncts) constant(v any) (constant, bool) {
 		case string:
 			return constant{stringParam, x, cast}, cast == ""
 		case json.Number:
-			return constant{integerParam, x.String(), cast}, cast == "" && !strings.ContainsAny(x.String(), ".eE")
+			_, err := x.Int64() // what is no BIGINT is compared in a type that may not be the column's
+			return constant{integerParam, x.String(), cast}, cast == "" && err == nil
 		}
 	}
 	return constant{}, false
