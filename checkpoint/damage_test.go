@@ -205,6 +205,8 @@ func testVersions(t *testing.T, fsys vfs.FS) {
 		kind      error
 	}{
 		{`"format_version": 2`, `"format_version": 3`, ErrNewer},
+		{`"format_version": 2`, `"format_version": 0`, ErrMismatch},
+		{`"format_version": 2`, `"format_version": "2"`, ErrMismatch},
 		{`"format_version": 2`, `"format_version": 2, "novelty": {"x": [1]}`, nil},
 		{`"format": "weir-checkpoint"`, `"format": "parquet"`, ErrMismatch},
 		{`"slots": 256`, `"slots": 512`, ErrMismatch},

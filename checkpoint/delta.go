@@ -181,6 +181,7 @@ func (w *writer) countErrors(ctx context.Context, m *Manifest, v *View) (n int64
 		return 0, err
 	}
 	defer t.Close()
+	t.counting = true
 	r, err := t.Rows(ctx, []string{errorColumn}, w.o.Mem)
 	if err != nil {
 		return 0, err

@@ -68,12 +68,15 @@ func readManifest(fsys vfs.FS, dir string) (*Manifest, error) {
 		Version int    `json:"format_version"`
 	}
 	if err := json.Unmarshal(b, &head); err != nil {
-		return nil, damaged(name, "it is not JSON (%v)", err)
+		return nil, &Error{Kind: ErrMismatch, Path: name, What: "it is no manifest", Err: err}
 	}
 	if head.Format != formatName {
 		return nil, &Error{Kind: ErrMismatch, Path: name, What: fmt.Sprintf("its format is %q, not %q", head.Format, formatName)}
 	}
-	if head.Version > FormatVersion || head.Version < 1 {
+	if head.Version < 1 {
+		return nil, &Error{Kind: ErrMismatch, Path: name, What: fmt.Sprintf("it has format version %d, which no Weir has written", head.Version), Do: otherCheckpoint}
+	}
+	if head.Version > FormatVersion {
 		return nil, &Error{Kind: ErrNewer, Path: name, What: fmt.Sprintf("it has format version %d, this Weir reads 1 to %d", head.Version, FormatVersion), Do: "use the version of Weir that wrote it, or a newer one"}
 	}
 	m := new(Manifest)
@@ -84,6 +87,17 @@ func readManifest(fsys vfs.FS, dir string) (*Manifest, error) {
 		return nil, &Error{Kind: ErrMismatch, Path: name, What: "it contradicts itself", Err: err}
 	}
 	return m, nil
+}
+
+// readNumber reads checkpoint id of dir, which must say that it is that one:
+// others are found by the number that they bear.
+func readNumber(fsys vfs.FS, dir string, id uint64) (*Manifest, error) {
+	path := Path(fsys, dir, id)
+	m, err := readManifest(fsys, path)
+	if err == nil && m.Checkpoint != id {
+		return nil, &Error{Kind: ErrMismatch, Path: path, What: fmt.Sprintf("it says that it is checkpoint %d", m.Checkpoint), Do: "give the directory the name that it had"}
+	}
+	return m, err
 }
 
 func readAll(fsys vfs.FS, name string) ([]byte, error) {

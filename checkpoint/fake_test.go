@@ -108,6 +108,7 @@ func scanSchema(v *plan.View) *arrow.Schema {
 // Every tenth group or so is in error; wide is as in randomArray.
 func (f *fake) add(r *rand.Rand, p plan.View, n, size int, wide bool) state.ViewID {
 	id := state.ViewID(len(f.catalog.Views) + 1)
+	f.catalog.NextID = max(f.catalog.NextID, uint32(id)+1)
 	f.catalog.Views = append(f.catalog.Views, state.View{
 		ID: id, SQL: "CREATE MATERIALIZED VIEW " + p.Name + " AS " + p.Select, Plan: p, Source: 1, Cursor: 1,
 		First: []state.Position{{Topic: "orders", Partition: 0, Next: 5}}, CreatedEpoch: uint64(id),
@@ -147,7 +148,7 @@ func newFake() *fake {
 	return &fake{
 		epoch: 1000, history: "0f0f",
 		catalog: state.Catalog{
-			Version: 7,
+			Version: 7, NextID: 2, NextCursor: 2,
 			Sources: []state.Source{{
 				ID: 1, Name: "orders", SQL: "CREATE SOURCE orders (city VARCHAR)", Cursor: 1,
 				Columns: []sqltype.Field{{Name: "city", Type: sqltype.MustParse("VARCHAR")}},

@@ -83,7 +83,7 @@ func findSavepoint(fsys vfs.FS, dir, name string) (*Manifest, error) {
 		return nil, err
 	}
 	for _, id := range slices.Backward(ids) {
-		if m, err := readManifest(fsys, Path(fsys, dir, id)); err == nil && name != "" && m.Savepoint == name {
+		if m, err := readNumber(fsys, dir, id); err == nil && name != "" && m.Savepoint == name {
 			return m, nil
 		}
 	}
@@ -97,7 +97,7 @@ func FindNumber(fsys vfs.FS, dir string, id uint64) (*Manifest, error) {
 	if _, err := fsys.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, absent(fsys, dir, fmt.Sprintf("there is no checkpoint %d", id))
 	}
-	return readManifest(fsys, path)
+	return readNumber(fsys, dir, id)
 }
 
 // absent says what there is instead.

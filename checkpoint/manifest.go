@@ -125,10 +125,16 @@ func (v *View) changedRows() (n int64) {
 	return n
 }
 
+// The kinds of an Edit.
+const (
+	editTransform = "transform"
+	editMerge     = "merge"
+)
+
 // An Edit is the record of one change that [Transform] or [Merge] made.
 type Edit struct {
 	ID   string      `json:"id"`
-	Kind string      `json:"kind"` // "transform" or "merge"
+	Kind string      `json:"kind"` // one of the kinds above
 	Time time.Time   `json:"time"`
 	SQL  []string    `json:"sql,omitempty"` // the statements, in order
 	From []EditedOne `json:"from"`          // the checkpoints that went in

@@ -39,7 +39,7 @@ func Merge(ctx context.Context, from []*Checkpoint, fsys vfs.FS, dir string, fin
 	if err := m.open(ctx); err != nil {
 		return nil, err
 	}
-	edit, err := newEdit("merge", o.Now, nil, from...)
+	edit, err := newEdit(editMerge, o.Now, nil, from...)
 	if err != nil {
 		return nil, err
 	}

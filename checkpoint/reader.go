@@ -149,6 +149,7 @@ type Table struct {
 	at     []int // columns of the file that hold them
 	slot, epoch, err, errAt,
 	exact int // columns of the file; exact is -1 when there is none
+	counting bool // View.Errors is not known yet
 }
 
 // Columns are the names and types of a scan: plan.View.StateColumns.

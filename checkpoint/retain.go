@@ -42,7 +42,7 @@ func List(fsys vfs.FS, dir string) ([]*Manifest, error) {
 	var list []*Manifest
 	var errs []error
 	for _, id := range ids {
-		m, err := readManifest(fsys, Path(fsys, dir, id))
+		m, err := readNumber(fsys, dir, id)
 		if unfinished(fsys, err) {
 			continue
 		}
@@ -78,7 +78,7 @@ func (r Retention) Retain(fsys vfs.FS, dir string, now time.Time) (removed []uin
 	good, bytes, full := 0, int64(0), false
 	seen := map[string]bool{}
 	for _, id := range slices.Backward(ids) {
-		m, err := readManifest(fsys, Path(fsys, dir, id))
+		m, err := readNumber(fsys, dir, id)
 		switch {
 		case err == nil && m.Savepoint != "", err != nil && !errors.Is(err, ErrMissing):
 			continue

@@ -61,12 +61,14 @@ func TestErrorsAndTheirPlaces(t *testing.T) {
 		{"overflow", "merge", ""},
 		{"ln(0)", "result", ""},
 		{"too great", "file", ""},
+		{null, null, "__visible is NULL"},
 		{"", "merge", "does not say why"},
 		{null, "merge", "does not say why"},
 		{"ln(0)", null, "__error_at is not"},
 		{"ln(0)", "elsewhere", "__error_at is not"},
 	} {
-		b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{{Name: errorColumn, Type: arrow.BinaryTypes.String}, {Name: errorAtColumn, Type: arrow.BinaryTypes.String}}, nil))
+		b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{{Name: errorColumn, Type: arrow.BinaryTypes.String}, {Name: errorAtColumn, Type: arrow.BinaryTypes.String}, {Name: visibleColumn, Type: arrow.FixedWidthTypes.Boolean}}, nil))
+		b.Field(2).(*array.BooleanBuilder).AppendValues([]bool{true, true}, []bool{true, c.want != "__visible is NULL"})
 		for i, v := range []string{c.text, c.at} {
 			b.Field(i).AppendNull()
 			if v == null {
@@ -75,7 +77,7 @@ func TestErrorsAndTheirPlaces(t *testing.T) {
 				b.Field(i).(*array.StringBuilder).Append(v)
 			}
 		}
-		err := (&saidErrors{err: 0, errAt: 1}).check(b.NewRecordBatch())
+		err := (&saidErrors{err: 0, errAt: 1, visible: 2}).check(b.NewRecordBatch())
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q at %q: %v", c.text, c.at, err)
 		}

@@ -60,6 +60,7 @@ func TestCrashInBucket(t *testing.T) {
 	next := newFake()
 	next.add(r, revenue(), 100, 50, true)
 	next.catalog.Views = append(next.catalog.Views, f.catalog.Views[1])
+	next.catalog.NextID = f.catalog.NextID
 	next.rows[2] = f.rows[2]
 	next.catalog.Views[0].CreatedEpoch = 99 // another view: nothing to share
 	for _, fault := range faults {

@@ -78,7 +78,11 @@ func (t *Table) raw(mem memory.Allocator, from, to int) (rawReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &saidErrors{rawReader: in, err: t.err, errAt: t.errAt, path: t.parts[0].path}, nil
+	s := &saidErrors{rawReader: in, err: t.err, errAt: t.errAt, visible: t.View.column(visibleColumn), path: t.parts[0].path, want: -1}
+	if from <= 0 && to >= state.Slots && !t.counting {
+		s.want = t.View.Errors
+	}
+	return s, nil
 }
 
 func (t *Table) unchecked(mem memory.Allocator, from, to int) (rawReader, error) {

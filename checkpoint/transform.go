@@ -56,7 +56,7 @@ func Transform(ctx context.Context, c *Checkpoint, fsys vfs.FS, dir string, view
 		return nil, err
 	}
 	defer done()
-	edit, err := newEdit("transform", o.Now, o.SQL, c)
+	edit, err := newEdit(editTransform, o.Now, o.SQL, c)
 	if err != nil {
 		return nil, err
 	}

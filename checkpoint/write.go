@@ -184,7 +184,7 @@ func (w *writer) number() (uint64, error) {
 		if w.history == nil || w.last != nil {
 			break
 		}
-		m, err := readManifest(w.fs, Path(w.fs, w.dir, id))
+		m, err := readNumber(w.fs, w.dir, id)
 		if err == nil && m.FormatVersion == FormatVersion && m.Engine == w.o.Engine && m.History != "" && w.history.Knows(m.History, m.Epoch) {
 			w.last = m
 		}
