@@ -88,7 +88,7 @@ func (c *openCmd) Run(ctx context.Context, s streams, log *slog.Logger) (err err
 	cfg := config{
 		serveFlags: serveFlags{Addr: c.Addr, Data: tmp.path, QueryTimeout: c.QueryTimeout, QueryMemory: c.QueryMemory, Memory: c.Memory, Checkpoint: time.Hour},
 		shown:      what, taken: taken, log: log,
-		fatal: func(string) { // the log has said it, and nothing else runs any more
+		fatal: func(string) { // the log has said it
 			_ = tmp.Close()
 			os.Exit(exitDisk)
 		},

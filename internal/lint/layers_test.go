@@ -186,8 +186,9 @@ func TestForbiddenDependencies(t *testing.T) {
 }
 
 // ends are the files that may end the process: state.Options.Fatal, when the disk
-// failed a commit, and the query process, which its parent watches.
-var ends = []string{"state/open.go", "duckext/worker.go"}
+// failed a commit (weir open first removes its state), and the query process, which
+// its parent watches.
+var ends = []string{"state/open.go", "appliance/cmd_open.go", "duckext/worker.go"}
 
 // TestNoSleepsInTests keeps tests from waiting by the clock, but for a fake one,
 // and code from ending the process behind its caller's back.
