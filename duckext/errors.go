@@ -36,7 +36,7 @@ func (e *duckError) fatal() bool {
 }
 
 // noReason is what stands for the message of an error that has none, as that of
-// error('').
+// error(”).
 const noReason = "DuckDB gives no reason"
 
 // parseError reads the text of an error: JSON, or plain text where an error was made

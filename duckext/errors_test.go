@@ -76,7 +76,7 @@ func TestParseError(t *testing.T) {
 		`{"exception_type":"Invalid Input","exception_message":" \n"}`:                                {kind: "Invalid Input", message: noReason, offset: -1},
 		`Invalid Input Error: {"exception_type":"FATAL","exception_message":"x"}`:                     {kind: "Invalid Input", message: "x", offset: -1},
 		`Invalid Input Error: {"exception_type":"FATAL"`:                                              {kind: "Invalid Input", message: `{"exception_type":"FATAL"`, offset: -1},
-		"Out of Range Error: far":                                                                     {kind: "Out of Range", message: "far", offset: -1},
+		"Out of Range Error: far": {kind: "Out of Range", message: "far", offset: -1},
 	} {
 		if got := *parseError(text); got != want {
 			t.Errorf("%q: %+v", text, got)
