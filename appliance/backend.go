@@ -140,7 +140,7 @@ func (b backend) describe(sn *state.Snapshot, v *state.View) queryable.View {
 	d.Quarantined = counts.ByView[v.ID] + counts.ByView[0]
 	s := b.sourceStatus(src)
 	d.Rate = s.Rate
-	d.Lag = known(b.pipeline.Lag(v))
+	d.Lag = known(b.pipeline.Lag(v, sn.Positions(v.Cursor)))
 	switch {
 	case s.State == ingest.Waiting:
 		d.State = ingest.Waiting
@@ -202,6 +202,7 @@ func (b backend) Sources(context.Context) ([]queryable.Source, queryable.Answer,
 		src := &cat.Sources[i]
 		a.Positions = append(a.Positions, positions(sn.Positions(src.Cursor))...)
 		s := b.sourceStatus(src)
+		s.Show(sn.Positions)
 		d := queryable.Source{
 			Name: src.Name, SQL: src.SQL, Connector: src.Options["connector"], Topic: src.Options["topic"], Format: formatOf(src),
 			Columns: src.Columns, State: s.State, Rate: s.Rate, Partitions: []queryable.Partition{},

@@ -42,14 +42,14 @@ func newGauges(a *Appliance) *gauges {
 		points:        d("point_queries_total", "Queries for one group by its key that were answered without a query process."),
 		records:       d("source_records_total", "Records read, in all, by the shared cursor.", "source"),
 		rate:          d("source_records_per_second", "Records read a second, lately.", "source"),
-		lag:           d("source_lag_records", "Records between the shared cursor and the stable ends; absent while these are not known.", "source"),
+		lag:           d("source_lag_records", "Records between what is committed of the shared cursor and the stable ends; absent while these are not known.", "source"),
 		up:            d("source_up", "1 when the source runs, 0 when it waits or has stopped; absent while no view reads it.", "source"),
 		refused:       d("source_quarantined_total", "Records refused, in all.", "source"),
 		groups:        d("view_groups", "Groups of a view.", "view"),
 		bytes:         d("view_bytes", "Bytes of keys and values of a view, before compression.", "view"),
 		failed:        d("view_groups_in_error", "Groups whose merge failed.", "view"),
-		behind:        d("view_lag_records", "Records between a view and the stable ends; absent while these are not known.", "view"),
-		partitionNext: d("partition_next_offset", "The next offset to be read.", "source", "partition"),
+		behind:        d("view_lag_records", "Records between what readers see of a view and the stable ends; absent while these are not known.", "view"),
+		partitionNext: d("partition_next_offset", "The next offset after what is committed.", "source", "partition"),
 		partitionEnd:  d("partition_end_offset", "The stable end; absent while it is not known.", "source", "partition"),
 	}
 }
@@ -89,6 +89,7 @@ func (g *gauges) Collect(c chan<- prometheus.Metric) {
 	for i := range cat.Sources {
 		src := &cat.Sources[i]
 		s, _ := g.a.pipeline.Status(src)
+		s.Show(sn.Positions)
 		counter(g.records, float64(sn.Records(src.Cursor)), src.Name)
 		counter(g.refused, float64(sn.RefusedCount(src.ID).Total), src.Name)
 		gauge(g.rate, s.Rate, src.Name)
@@ -116,7 +117,7 @@ func (g *gauges) Collect(c chan<- prometheus.Metric) {
 		gauge(g.groups, float64(st.Groups), v.Plan.Name)
 		gauge(g.bytes, float64(st.Bytes), v.Plan.Name)
 		gauge(g.failed, float64(st.Errors), v.Plan.Name)
-		if lag, ok := g.a.pipeline.Lag(v); ok {
+		if lag, ok := g.a.pipeline.Lag(v, sn.Positions(v.Cursor)); ok {
 			gauge(g.behind, float64(lag), v.Plan.Name)
 		}
 	}

@@ -23,15 +23,44 @@ type SourceStatus struct {
 	Rate       float64 // records a second, over the last few seconds
 	Newest     int64   // timestamp of the newest record folded, ms, -1 when none
 	Partitions []PartitionStatus
+
+	cursor state.CursorID // whose they are
 }
 
 // PartitionStatus is how far the shared cursor, or the farthest one, has come in
-// one partition. End is the end of what is stable, and Lag what lies before it;
+// one partition, with what waits for its commit until Show. End is the end of what is stable, and Lag what lies before it;
 // both are -1 while unknown, as they are without a broker that answers.
 type PartitionStatus struct {
 	Partition int32
 	Next, End int64
 	Lag       int64
+
+	start int64 // oldest offset, -1 while unknown
+}
+
+// Show puts the partitions where readers see them: at what is committed, as at says
+// of cursors, and not at what was folded and waits for its commit. It must be that of
+// a snapshot which was taken before the status, so that no lag is less than it is.
+func (s *SourceStatus) Show(at func(state.CursorID) []state.Position) {
+	committed := at(s.cursor)
+	for i := range s.Partitions {
+		p := &s.Partitions[i]
+		p.Next = reached(committed, p.Partition, p.start)
+		if p.End >= 0 {
+			p.Lag = max(0, p.End-p.Next)
+		}
+	}
+}
+
+// reached is where positions stand in a partition: at its log's start when they do not
+// name it, for it is not begun.
+func reached(at []state.Position, partition int32, start int64) int64 {
+	for _, p := range at {
+		if p.Partition == partition {
+			return p.Next
+		}
+	}
+	return max(0, start)
 }
 
 // Lag is how far the source is behind in all partitions; false when that is not
@@ -93,15 +122,16 @@ func (p *Pipeline) Status(src *state.Source) (s SourceStatus, ok bool) {
 		s.State, s.Err = p.unfed(src), f.waiting
 	}
 	lane := f.lanes[src.Cursor]
-	for _, l := range f.lanes {
+	s.cursor = src.Cursor
+	for cursor, l := range f.lanes {
 		s.Newest = max(s.Newest, l.stats.newest.Load())
 		if lane == nil {
-			lane = l
+			lane, s.cursor = l, cursor
 		}
 	}
 	if lane == nil {
 		for _, at := range p.o.Store.Positions(src.Cursor) {
-			s.Partitions = append(s.Partitions, PartitionStatus{Partition: at.Partition, Next: at.Next, End: -1, Lag: -1})
+			s.Partitions = append(s.Partitions, PartitionStatus{Partition: at.Partition, Next: at.Next, End: -1, Lag: -1, start: -1})
 		}
 		return s, true
 	}
@@ -119,7 +149,7 @@ func (p *Pipeline) Status(src *state.Source) (s SourceStatus, ok bool) {
 		if !seen {
 			at = q.Position
 		}
-		p := PartitionStatus{Partition: q.Partition, Next: at, End: -1, Lag: -1}
+		p := PartitionStatus{Partition: q.Partition, Next: at, End: -1, Lag: -1, start: q.LogStart}
 		if e := end(q); known && e >= 0 {
 			p.End, p.Lag = e, max(0, e-at)
 		}
@@ -128,9 +158,10 @@ func (p *Pipeline) Status(src *state.Source) (s SourceStatus, ok bool) {
 	return s, true
 }
 
-// Lag is how many records a view is behind the stable ends of its topic; false
-// when that is not known.
-func (p *Pipeline) Lag(v *state.View) (lag int64, ok bool) {
+// Lag is how many records a view whose readers see it at some positions is behind the
+// stable ends of its topic, as these were heard of last; false when they are not
+// known. See [SourceStatus.Show] for when at is to be taken.
+func (p *Pipeline) Lag(v *state.View, at []state.Position) (lag int64, ok bool) {
 	p.mu.Lock()
 	f := p.feeds[v.Source]
 	p.mu.Unlock()
@@ -147,13 +178,12 @@ func (p *Pipeline) Lag(v *state.View) (lag int64, ok bool) {
 	if !current(r) || len(r.Partitions) == 0 {
 		return 0, false
 	}
-	next := l.stats.positions()
 	for _, q := range r.Partitions {
 		e := end(q)
 		if e < 0 {
 			return 0, false
 		}
-		lag += max(0, e-next[q.Partition])
+		lag += max(0, e-reached(at, q.Partition, q.LogStart))
 	}
 	return lag, true
 }

@@ -231,7 +231,7 @@ type View struct {
 	Bytes       int64      `json:"bytes"`
 	Epoch       uint64     `json:"epoch"`
 	Positions   []Position `json:"positions"`
-	Lag         *int64     `json:"lag"`   // records behind the ends of its topics, nil when not known
+	Lag         *int64     `json:"lag"`   // records that Positions lack of the ends of its topics, nil when not known
 	Rate        float64    `json:"rate"`  // records a second
 	State       string     `json:"state"` // running, backfilling or stopped
 	Error       string     `json:"error,omitempty"`
@@ -268,13 +268,13 @@ type Source struct {
 	State       string          `json:"state"` // running, waiting or stopped
 	Error       string          `json:"error,omitempty"`
 	Rate        float64         `json:"rate"`
-	Lag         *int64          `json:"lag"` // nil when not known
+	Lag         *int64          `json:"lag"` // as of a view; nil when not known
 	Partitions  []Partition     `json:"partitions"`
 	Quarantined int64           `json:"quarantined"`
 	Records     int64           `json:"records"`
 }
 
-// Partition is how far a source has read one partition. End and Lag are nil when
+// Partition is how far readers see a source in one partition. End and Lag are nil when
 // not known.
 type Partition struct {
 	Partition int32  `json:"partition"`
