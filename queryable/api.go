@@ -24,6 +24,8 @@ const (
 	headerTopology  = "Weir-Topology-Version"
 	headerQuery     = "Weir-Query"
 	headerTruncated = "Weir-Truncated"
+	headerCut       = "Weir-Rows-Cut"
+	headerPartial   = "Weir-Partial" // names, as in headerBackfill
 	headerUndecoded = "Weir-Undecoded"
 	headerNext      = "Weir-Next"
 )
@@ -144,8 +146,7 @@ func (a *API) Mount(r fiber.Router) {
 	v1.Post("/checkpoints", takes(a.takeCheckpoint))
 	v1.Get("/checkpoints/:id", takes(a.oneCheckpoint))
 	v1.Delete("/checkpoints/:id", takes(a.dropSavepoint))
-	v1.Get("/checkpoints/:id/:view.arrow", takes(a.checkpointFile("arrow", mediaArrowFile)))
-	v1.Get("/checkpoints/:id/:view.parquet", takes(a.checkpointFile("parquet", mediaParquet)))
+	v1.Get("/checkpoints/:id/:file", takes(a.checkpointFile))
 	v1.Get("/topology", takes(a.topology))
 	v1.Get("/status", takes(a.status))
 	v1.Get("/events", takes(a.events))

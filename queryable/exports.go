@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
+	"strings"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -51,14 +52,19 @@ type File struct {
 	Backfilling []string
 }
 
-// checkpointFile is GET /api/v1/checkpoints/{id}/{view}.arrow and .parquet.
-func (a *API) checkpointFile(format, contentType string) fiber.Handler {
-	return func(c *fiber.Ctx) error {
-		id, err := checkpointID(c)
-		if err != nil {
-			return err
+// checkpointFile is GET /api/v1/checkpoints/{id}/{view}.arrow and .parquet. A view's
+// name may end so, too: the last ending counts.
+func (a *API) checkpointFile(c *fiber.Ctx) error {
+	file, err := param(c, "file")
+	if err != nil {
+		return err
+	}
+	for format, contentType := range map[string]string{"arrow": mediaArrowFile, "parquet": mediaParquet} {
+		view, ok := strings.CutSuffix(file, "."+format)
+		if !ok || view == "" {
+			continue
 		}
-		view, err := param(c, "view")
+		id, err := checkpointID(c)
 		if err != nil {
 			return err
 		}
@@ -66,6 +72,7 @@ func (a *API) checkpointFile(format, contentType string) fiber.Handler {
 			return a.o.Exports.CheckpointFile(k.ctx, id, view, format)
 		})
 	}
+	return Errorf(NotFound, "a checkpoint has the files {view}.arrow and {view}.parquet, not %s", clip(file))
 }
 
 // scanParquet is GET /api/v1/views/{view}/scan.parquet.

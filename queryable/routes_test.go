@@ -43,6 +43,10 @@ func TestRoutes(t *testing.T) {
 		t.Error("a file without its length")
 	}
 	s.get("/api/v1/checkpoints/42/w.arrow").code(t, NotFound, "w")
+	s.get("/api/v1/checkpoints/42/v.arrow.arrow").want(t, 200, "ARROW1 data") // of view v.arrow
+	s.get("/api/v1/checkpoints/42/v.arrow.parquet").want(t, 200, "PAR1 0123456789")
+	s.get("/api/v1/checkpoints/42/v.json").code(t, NotFound, "{view}.parquet, not v.json")
+	s.get("/api/v1/checkpoints/42/.arrow").code(t, NotFound, "not .arrow")
 	s.get("/api/v1/topology").want(t, 200, `{"version":3,"slots":256,"nodes":[{"address":"http://127.0.0.1:8080","from":0,"to":256}]}`)
 	s.get("/api/v1/status").want(t, 200, `{"epoch":7,"state":"RUNNING","committed":"2026-11-29T18:00:00Z","uptime_s":1.5,"memory":0,"rate":0,"freshness_ms":0,"version":"test"}`)
 
