@@ -89,7 +89,7 @@ type OutOfRangeError struct {
 func (e *OutOfRangeError) Error() string {
 	where := fmt.Sprintf("topic %q partition %d holds offsets %d to %d, not %d", e.Topic, e.Partition, e.Earliest, e.Latest, e.Offset)
 	if e.Offset < e.Earliest {
-		return fmt.Sprintf("%s: retention removed %d records before they were read; to go on without them, start the source again at %d",
+		return fmt.Sprintf("%s: retention removed %d records before they were read; to go on without them, drop the views of the source, then the source, and create them again: they count what the topic holds from %d on",
 			where, e.Earliest-e.Offset, e.Earliest)
 	}
 	return where + ": the log lost records that were read before; restore the topic, or rebuild the views from what it holds"
@@ -126,7 +126,7 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("topic %q partition %d has corrupt data at offset %d: %v; check the broker's disk, and start the source again after this batch to skip it",
+	return fmt.Sprintf("topic %q partition %d has corrupt data at offset %d: %v; check the broker's disk, and restart Weir when the batch can be read; to give up what lies before, drop the views of the source, then the source, and create them again WITH (start = …) a time after it",
 		e.Topic, e.Partition, e.Offset, e.Err)
 }
 
