@@ -71,19 +71,21 @@ func TestPastIsAsked(t *testing.T) {
 		return string(text)
 	}
 	for sql, want := range map[string]string{
-		"SELECT max(k) FROM v AT (TIMESTAMP => '2026-01-31')":                                      `"at":{"timestamp":"2026-01-31T00:00:00Z"}`,
-		"SELECT max(k) FROM v AT (TIMESTAMP => TIMESTAMP '2026-01-31 01:00:00' - INTERVAL 1 HOUR)": `"at":{"timestamp":"2026-01-31T00:00:00Z"}`,
-		"SELECT max(k) FROM v AT (TIMESTAMP => TIMESTAMPTZ '2026-01-31 02:00:00+02')":              `"at":{"timestamp":"2026-01-31T00:00:00Z"}`,
-		"SELECT max(k) FROM state_at('v', timestamp := DATE '2026-01-30' + 1)":                     `"at":{"timestamp":"2026-01-31T00:00:00Z"}`,
-		"SELECT max(k) FROM state_at('v', timestamp => '2026-01-31 00:00:00')":                     `"at":{"timestamp":"2026-01-31T00:00:00Z"}`,
-		"SELECT max(k) FROM state_at('v', version := 3)":                                           `"at":{"version":3}`,
-		"SELECT max(v.k) FROM State_At('v', name => 'it''s')":                                      `"at":{"savepoint":"it's"}`,
-		"SELECT max(k) FROM state_diff('v', 1, 'Live') AS d":                                       `"diff":{"from":{"version":1},"to":{"live":true}}`,
-		"SELECT max(state_diff.k) FROM state_diff('v', 'a, (b', 'x') JOIN v USING (k)":             `"diff":{"from":{"savepoint":"a, (b"},"to":{"savepoint":"x"}}`,
-		"SELECT max(k) FROM state_history('v', 'Paris, (', 1 + 1, DATE '2026-01-31')":              `"history":{"key":[{"text":"Paris, ("},{"text":"2"},{"text":"2026-01-31"}]}`,
-		"SELECT max(k) FROM state_history('v', \"a b\" := NULL, x := [DATE '2026-01-31', NULL])":   `"history":{"key":[{"name":"a b","text":null},{"name":"x","text":"[\"2026-01-31\",null]","json":true}]}`,
-		"SELECT max(k) FROM state_history('v', 0.1e0 + 0.2e0, 'ab'::BLOB, {'a': 1})":               `"history":{"key":[{"text":"0.30000000000000004"},{"text":"YWI="},{"text":"{\"a\":1}","json":true}]}`,
-		"SELECT max(k) FROM state_history('v' /* the view */)":                                     `"history":{"key":[]}`,
+		"SELECT max(k) FROM v AT (TIMESTAMP => '2026-01-31')":                                               `"at":{"timestamp":"2026-01-31T00:00:00Z"}`,
+		"SELECT max(k) FROM v AT (TIMESTAMP => TIMESTAMP '2026-01-31 01:00:00' - INTERVAL 1 HOUR)":          `"at":{"timestamp":"2026-01-31T00:00:00Z"}`,
+		"SELECT max(k) FROM v AT (TIMESTAMP => TIMESTAMPTZ '2026-01-31 02:00:00+02')":                       `"at":{"timestamp":"2026-01-31T00:00:00Z"}`,
+		"SELECT max(k) FROM state_at('v', timestamp := DATE '2026-01-30' + 1)":                              `"at":{"timestamp":"2026-01-31T00:00:00Z"}`,
+		"SELECT max(k) FROM state_at('v', timestamp => '2026-01-31 00:00:00')":                              `"at":{"timestamp":"2026-01-31T00:00:00Z"}`,
+		"SELECT max(k) FROM state_at('v', version := 3)":                                                    `"at":{"version":3}`,
+		"SELECT max(v.k) FROM State_At('v', name => 'it''s')":                                               `"at":{"savepoint":"it's"}`,
+		"SELECT max(k) FROM state_diff('v', 1, 'Live') AS d":                                                `"diff":{"from":{"version":1},"to":{"live":true}}`,
+		"SELECT max(state_diff.k) FROM state_diff('v', 'a, (b', 'x') JOIN v USING (k)":                      `"diff":{"from":{"savepoint":"a, (b"},"to":{"savepoint":"x"}}`,
+		"SELECT max(k) FROM state_history('v', {'x': 'nan'::DOUBLE, 'y z': ['p'], 'select': [1.5::FLOAT]})": `"history":{"key":[{"text":"{\"x\":\"nan\",\"y z\":[\"p\"],\"select\":[\"1.5\"]}","json":true}]}`,
+		"SELECT max(k) FROM state_history('v', MAP {'a': '-inf'::DOUBLE, 'b': NULL})":                       `"history":{"key":[{"text":"{\"a\":\"-inf\",\"b\":null}","json":true}]}`,
+		"SELECT max(k) FROM state_history('v', 'Paris, (', 1 + 1, DATE '2026-01-31')":                       `"history":{"key":[{"text":"Paris, ("},{"text":"2"},{"text":"2026-01-31"}]}`,
+		"SELECT max(k) FROM state_history('v', \"a b\" := NULL, x := [DATE '2026-01-31', NULL])":            `"history":{"key":[{"name":"a b","text":null},{"name":"x","text":"[\"2026-01-31\",null]","json":true}]}`,
+		"SELECT max(k) FROM state_history('v', 0.1e0 + 0.2e0, 'ab'::BLOB, {'a': 1})":                        `"history":{"key":[{"text":"0.30000000000000004"},{"text":"YWI="},{"text":"{\"a\":1}","json":true}]}`,
+		"SELECT max(k) FROM state_history('v' /* the view */)":                                              `"history":{"key":[]}`,
 	} {
 		if got := asked(sql); !strings.Contains(got, want) {
 			t.Errorf("%s: asked %s, want %s", sql, got, want)

@@ -77,6 +77,11 @@ func (w *worker) key(ctx context.Context, key []KeyValue, offset int) ([]KeyValu
 		case t == "BLOB":
 			x = "to_base64" + x
 		case strings.HasSuffix(t, "]"), strings.HasPrefix(t, "STRUCT("), strings.HasPrefix(t, "MAP("):
+			if typ, err := sqltype.Parse(t); err == nil {
+				if _, float := typ.Find(isFloat); float { // to_json writes NaN, which is no JSON
+					x = "(CAST(" + x + " AS " + floatsAsText(typ) + "))"
+				}
+			}
 			x, out[i].JSON = "to_json"+x, true
 		}
 		texts[i] = "CAST(" + x + " AS VARCHAR)"
@@ -89,6 +94,30 @@ func (w *worker) key(ctx context.Context, key []KeyValue, offset int) ([]KeyValu
 		out[i].Text = vals[i]
 	}
 	return out, nil
+}
+
+func isFloat(t sqltype.Type) bool { return t.ID == sqltype.Float || t.ID == sqltype.Double }
+
+// floatsAsText spells t for a cast, with VARCHAR in the place of each FLOAT and
+// DOUBLE, whose text is exact.
+func floatsAsText(t sqltype.Type) string {
+	switch t.ID {
+	case sqltype.Float, sqltype.Double:
+		return "VARCHAR"
+	case sqltype.List:
+		return floatsAsText(*t.Elem) + "[]"
+	case sqltype.Array:
+		return floatsAsText(*t.Elem) + "[" + strconv.Itoa(t.Size) + "]"
+	case sqltype.Map:
+		return "MAP(" + floatsAsText(t.Fields[0].Type) + ", " + floatsAsText(t.Fields[1].Type) + ")"
+	case sqltype.Struct:
+		fields := make([]string, len(t.Fields))
+		for i, f := range t.Fields {
+			fields[i] = quote(f.Name) + " " + floatsAsText(f.Type)
+		}
+		return "STRUCT(" + strings.Join(fields, ", ") + ")"
+	}
+	return t.String()
 }
 
 // compute runs a SELECT without FROM that gives one row of texts. Its expressions
