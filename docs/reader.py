@@ -71,10 +71,11 @@ def exact(table, view):
     """The table with HUGEINT as text, also where a value had too many digits for its column."""
     beyond = {}  # (column, row): value
     for row, stream in enumerate(table["__exact"].to_pylist() if "__exact" in table.column_names else []):
-        for name, value in pa.ipc.open_stream(stream).read_all().to_pylist()[0].items() if stream else ():
-            if (c := stored(view)[name])["sql_type"] != "HUGEINT":
+        values = pa.ipc.open_stream(stream).read_all() if stream else pa.table({})
+        for name in values.column_names:
+            if (c := stored(view)[name])["sql_type"] != "HUGEINT":  # before Python sees a time that it does not have
                 raise ValueError(f"{name} of view {view['name']} has a {c['sql_type']} that is not read here")
-            beyond[c["name"], row] = int.from_bytes(value, "little", signed=True)
+            beyond[c["name"], row] = int.from_bytes(values[name][0].as_py(), "little", signed=True)
     for name in {c["name"] for c in stored(view).values() if c["sql_type"] == "HUGEINT"}:
         values = (beyond.get((name, row), v) for row, v in enumerate(table[name].to_pylist()))
         table = table.set_column(table.column_names.index(name), name, pa.array([None if v is None else str(v) for v in values], "string"))

@@ -11,6 +11,7 @@ they counted.
 import collections
 import decimal
 import hashlib
+import io
 import json
 import pathlib
 import shutil
@@ -214,6 +215,23 @@ def check_plain():
     print("ok: times that Python does not have")
 
 
+def check_exact_times():
+    """A time that Python does not have, among the exact values of a row, is refused by name."""
+    beyond = pa.array([9_000_000_000_000], pa.timestamp("s"))
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, pa.schema([("__max_t", beyond.type)])) as w:
+        w.write_batch(pa.record_batch([beyond], names=["__max_t"]))
+    view = {"name": "v", "columns": [{"name": "last", "accumulator": "__max_t", "role": "accumulator", "sql_type": "TIMESTAMP_S"}]}
+    table = pa.table({"last": pa.array([None], pa.timestamp("us")), "__exact": pa.array([sink.getvalue()], "binary")})
+    try:
+        reader.exact(table, view)
+    except ValueError as e:
+        assert "__max_t of view v has a TIMESTAMP_S that is not read here" in str(e), e
+    else:
+        raise AssertionError("it was read")
+    print("ok: exact times that Python does not have")
+
+
 def check_refusals(nodes):
     one = nodes / "node0" / "00000002"
     refused("have both counted partition", one, nodes / "node0" / "00000001")
@@ -253,4 +271,5 @@ if __name__ == "__main__":
     check_rules()
     check_engine(nodes)
     check_plain()
+    check_exact_times()
     check_command_line(nodes)
