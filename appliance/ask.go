@@ -62,7 +62,8 @@ func (b backend) ask(ctx context.Context, r queryable.QueryRequest) (*queryable.
 	}
 	rows := &queryable.Rows{
 		Answer:    w.answer(queryable.Answer{Epoch: res.Epoch, Positions: b.leased.positions(res.Epoch)}),
-		Truncated: func() bool { return res.Truncated || w.part.Load() },
+		Truncated: func() bool { return res.Truncated },
+		Partial:   w.parts,
 		Undecoded: w.undecoded.Load,
 	}
 	for _, c := range res.Columns {

@@ -20,7 +20,7 @@ type sqlCmd struct {
 
 func (sqlCmd) Help() string {
 	return "Examples:\n  weir sql 'SELECT * FROM top_cities'\n  weir sql --format csv 'FROM revenue_by_city' > cities.csv\n  weir sql 'VERIFY VIEW revenue_by_city'\n\n" +
-		"Exit status: 0 answered in full, 1 an error, 2 wrong usage, 3 answered, but not in full: the answer was cut, or a view still reads old records; standard error says which. Records of a source that could not be decoded are not shown; standard error counts them, and the status is 0."
+		"Exit status: 0 answered in full, 1 an error, 2 wrong usage, 3 answered, but not in full: the answer was cut, a source showed its newest records only, or a view still reads old records; standard error says which. Records of a source that could not be decoded are not shown; standard error counts them, and the status is 0."
 }
 
 func (c *sqlCmd) Run(ctx context.Context, s streams) error {
@@ -55,8 +55,8 @@ func (c *sqlCmd) Run(ctx context.Context, s streams) error {
 		notes = io.Discard
 	}
 	var code error
-	if part.Truncated {
-		fmt.Fprintln(notes, "weir: the answer is not whole: it was cut at the row limit, or a source showed its newest 1,000 records only")
+	for _, why := range client.NotWhole(part.Truncated, part.RowsCut, part.Partial) {
+		fmt.Fprintln(notes, "weir:", why)
 		code = exitCode(exitPartial)
 	}
 	if part.Undecoded > 0 { // and yet it is all that there is to show
@@ -95,5 +95,5 @@ func (c *sqlCmd) print(ctx context.Context, cl *client.Client, out io.Writer, sq
 	if out == nil {
 		out = os.Stdout
 	}
-	return client.Partial{Truncated: r.Truncated, Undecoded: r.Undecoded, Backfilling: r.Backfilling}, client.WriteTable(out, r)
+	return client.Partial{Truncated: r.Truncated, RowsCut: r.RowsCut, Partial: r.Partial, Undecoded: r.Undecoded, Backfilling: r.Backfilling}, client.WriteTable(out, r)
 }

@@ -27,7 +27,13 @@ func TestSQLStatus(t *testing.T) {
 		}
 		if strings.Contains(string(b), "many") {
 			w.Header().Set("Weir-Truncated", "1")
-			body += `,"truncated":true`
+			w.Header().Set("Weir-Rows-Cut", "1")
+			body += `,"truncated":true,"rows_cut":true`
+		}
+		if strings.Contains(string(b), "part") {
+			w.Header().Set("Weir-Truncated", "1")
+			w.Header().Set("Weir-Partial", "s")
+			body += `,"truncated":true,"partial":["s"]`
 		}
 		if strings.Contains(string(b), "bad") {
 			w.Header().Set("Weir-Undecoded", "2")
@@ -52,8 +58,9 @@ func TestSQLStatus(t *testing.T) {
 		"FROM v":             {exitOK, nil},
 		"FROM young":         {exitPartial, []string{"view young one is not whole yet", "view other is not whole yet"}},
 		"FROM bad":           {exitOK, []string{"2 of the newest records could not be decoded and are not shown"}},
-		"FROM many":          {exitPartial, []string{"cut at the row limit"}},
-		"FROM many, young":   {exitPartial, []string{"cut at the row limit", "view young one is not whole yet"}},
+		"FROM many":          {exitPartial, []string{"cut at the limit on rows"}},
+		"FROM part":          {exitPartial, []string{"only the newest 1,000 records of source s"}},
+		"FROM many, young":   {exitPartial, []string{"cut at the limit on rows", "view young one is not whole yet"}},
 		"FROM wrong":         {exitError, []string{"it is wrong"}},
 		"FROM wrong, young!": {exitError, []string{"it is wrong"}},
 	} {

@@ -35,7 +35,7 @@ func (n *newest) scan(ctx context.Context, s duckext.ScanSpec) (array.RecordRead
 		var more bool
 		n.rec, refused, more, n.err = n.l.a.pipeline.Newest(ctx, n.src, n.columns, newestRecords)
 		if more {
-			n.l.witness.part.Store(true)
+			n.l.witness.readPart(n.src.Name)
 		}
 		n.l.witness.undecoded.Add(int64(refused))
 	}

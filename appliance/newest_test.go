@@ -4,6 +4,7 @@ package appliance
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,9 +34,17 @@ func TestPartOfASourceIsMarked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := rowsText(res); got != step.rows || res.Truncated != step.part || res.Undecoded != 0 {
-			t.Errorf("after %d records: %q, truncated %v, %d undecoded; want %q, %v", step.to, got, res.Truncated, res.Undecoded, step.rows, step.part)
+		if got := rowsText(res); got != step.rows || res.Truncated != step.part || res.RowsCut || slices.Equal(res.Partial, []string{"t"}) != step.part || res.Undecoded != 0 {
+			t.Errorf("after %d records: %q, truncated %v, cut %v, partial %q, %d undecoded; want %q, %v", step.to, got, res.Truncated, res.RowsCut, res.Partial, res.Undecoded, step.rows, step.part)
 		}
+	}
+	code, out, errs := weir("sql", "--addr", b.run.addr, "SELECT count(*) FROM t")
+	if code != exitPartial || !strings.Contains(errs, "only the newest 1,000 records of source t") || strings.Contains(out+errs, "cut") {
+		t.Errorf("weir sql: %d %s%s", code, out, errs)
+	}
+	rows := b.query("SELECT i FROM range(100001) r(i)")
+	if !rows.Truncated || !rows.RowsCut || rows.Partial != nil {
+		t.Errorf("beyond the limit: truncated %v, cut %v, partial %q", rows.Truncated, rows.RowsCut, rows.Partial)
 	}
 }
 

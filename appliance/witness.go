@@ -22,10 +22,10 @@ import (
 
 // A witness travels with a query's context and keeps what its lease saw.
 type witness struct {
-	part      atomic.Bool  // of a source was shown: the answer is not whole
 	undecoded atomic.Int64 // among the newest records of sources that were read; they are not shown
 
 	mu      sync.Mutex
+	partial []string      // sources of which a part was shown: the answer is not whole
 	present bool          // something was read as it is now
 	views   []*state.View // materialized, read as they are now
 	past    []queryable.Past
@@ -68,6 +68,22 @@ func (w *witness) readSource() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.present = true
+}
+
+// readPart notes that no more than a part of a source was shown.
+func (w *witness) readPart(source string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Contains(w.partial, source) {
+		w.partial = append(w.partial, source)
+		slices.Sort(w.partial)
+	}
+}
+
+func (w *witness) parts() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.partial
 }
 
 // readPast notes a checkpoint, and a view of it unless it is nil.

@@ -117,9 +117,12 @@ type Rows struct {
 	// A batch lives until the next call of Next. An error of Err that is a
 	// *Error is shown when nothing was sent yet.
 	Records array.RecordReader
-	// Truncated says whether rows are missing because of a cap. It is called
-	// after Records ended, and may be nil.
+	// Truncated says whether the rows were cut at a cap. It is called after Records
+	// ended, and may be nil.
 	Truncated func() bool
+	// Partial are the sources of which the rows show, or were computed from, the
+	// newest records only. It is called after Records ended, and may be nil.
+	Partial func() []string
 	// Undecoded is how many of the newest records of sources could not be decoded
 	// and so are not among the rows. It is called after Records ended, and may be
 	// nil.

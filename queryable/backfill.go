@@ -12,23 +12,28 @@ import (
 const headerBackfill = "Weir-Backfilling"
 
 func sayBackfilling(c *fiber.Ctx, views []string) {
-	if len(views) == 0 {
-		return
+	if len(views) > 0 {
+		c.Set(headerBackfill, headerNames(views))
 	}
-	names := make([]string, len(views))
-	for i, n := range views {
-		names[i] = url.PathEscape(n)
-	}
-	c.Set(headerBackfill, strings.Join(names, ","))
 }
 
-// appendBackfilling is the member of a JSON answer, with the comma before it.
-func appendBackfilling(dst []byte, views []string) []byte {
-	if len(views) == 0 {
+// headerNames is how names stand in a header.
+func headerNames(names []string) string {
+	safe := make([]string, len(names))
+	for i, n := range names {
+		safe[i] = url.PathEscape(n)
+	}
+	return strings.Join(safe, ",")
+}
+
+// appendNames is a member of a JSON answer that lists names, with the comma before
+// it; nothing without names.
+func appendNames(dst []byte, member string, names []string) []byte {
+	if len(names) == 0 {
 		return dst
 	}
-	dst = append(dst, `,"backfilling":[`...)
-	for i, n := range views {
+	dst = append(append(append(dst, `,"`...), member...), `":[`...)
+	for i, n := range names {
 		if i > 0 {
 			dst = append(dst, ',')
 		}

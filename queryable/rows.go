@@ -80,7 +80,7 @@ func bindCells(columns []Column, batch arrow.RecordBatch, one func(sqltype.Type,
 }
 
 // jsonLayout is {"columns":[…],"rows":[[…],…],"epoch":…}, with "truncated":true
-// when rows are missing, "undecoded":n when records of sources could not be decoded,
+// when rows are missing, "rows_cut":true and "partial":[…] for why, "undecoded":n when records of sources could not be decoded,
 // and "backfilling":[…] where views are not whole yet.
 type jsonLayout struct {
 	rows  *Rows
@@ -128,10 +128,14 @@ func (l *jsonLayout) end(dst []byte) []byte {
 	if l.rows.truncated() {
 		dst = append(dst, `,"truncated":true`...)
 	}
+	if l.rows.cut() {
+		dst = append(dst, `,"rows_cut":true`...)
+	}
+	dst = appendNames(dst, "partial", l.rows.partial())
 	if n := l.rows.undecoded(); n > 0 {
 		dst = strconv.AppendInt(append(dst, `,"undecoded":`...), n, 10)
 	}
-	dst = appendBackfilling(dst, l.rows.Backfilling)
+	dst = appendNames(dst, "backfilling", l.rows.Backfilling)
 	return append(dst, "}\n"...)
 }
 
@@ -172,7 +176,17 @@ func (r *Rows) undecoded() int64 {
 	return r.Undecoded()
 }
 
-func (r *Rows) truncated() bool { return r.Truncated != nil && r.Truncated() }
+// truncated says that rows are missing, cut and partial say why.
+func (r *Rows) truncated() bool { return r.cut() || len(r.partial()) > 0 }
+
+func (r *Rows) cut() bool { return r.Truncated != nil && r.Truncated() }
+
+func (r *Rows) partial() []string {
+	if r.Partial == nil {
+		return nil
+	}
+	return r.Partial()
+}
 
 // lineLayout is NDJSON: an object a line. Names that repeat get _1, _2 and so on.
 type lineLayout struct {

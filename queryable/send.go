@@ -44,7 +44,7 @@ func (a *API) send(c *fiber.Ctx, k *call, rows *Rows, src source, contentType st
 	}
 	k.limit(a.o.StreamTime)
 	// Names of the trailers: what the headers would have said, had it been known.
-	for _, name := range []string{headerTruncated, headerUndecoded, headerNext} {
+	for _, name := range []string{headerTruncated, headerCut, headerPartial, headerUndecoded, headerNext} {
 		if err := head.AddTrailer(name); err != nil {
 			defer k.end()
 			return err
@@ -76,6 +76,12 @@ func (a *API) send(c *fiber.Ctx, k *call, rows *Rows, src source, contentType st
 func finish(h *fasthttp.ResponseHeader, rows *Rows) {
 	if rows.truncated() {
 		h.Set(headerTruncated, "1")
+	}
+	if rows.cut() {
+		h.Set(headerCut, "1")
+	}
+	if sources := rows.partial(); len(sources) > 0 {
+		h.Set(headerPartial, headerNames(sources))
 	}
 	if n := rows.undecoded(); n > 0 {
 		h.Set(headerUndecoded, strconv.FormatInt(n, 10))

@@ -133,29 +133,41 @@ func TestTruncatedSaysSo(t *testing.T) {
 	columns := cols("s", "VARCHAR")
 	f := newFake()
 	var batches int
+	cut, partial := true, []string(nil)
 	f.query = func(context.Context, QueryRequest) (*Rows, error) {
 		var bs []arrow.RecordBatch
 		for range batches {
 			bs = append(bs, bigBatch(t, columns))
 		}
 		rows := table(columns, nil, bs...)
-		rows.Truncated = func() bool { return true }
+		rows.Truncated = func() bool { return cut }
+		rows.Partial = func() []string { return partial }
 		rows.Undecoded = func() int64 { return 2 }
 		return rows, nil
 	}
 	s := serve(t, f)
 	r := s.do("POST", "/api/v1/sql", `{"sql":"x"}`)
-	r.want(t, 200, `{"columns":[{"name":"s","type":"VARCHAR"}],"rows":[],"epoch":7,"truncated":true,"undecoded":2}`)
-	if r.header.Get("Weir-Truncated") != "1" || r.header.Get("Weir-Undecoded") != "2" {
+	r.want(t, 200, `{"columns":[{"name":"s","type":"VARCHAR"}],"rows":[],"epoch":7,"truncated":true,"rows_cut":true,"undecoded":2}`)
+	if r.header.Get("Weir-Truncated") != "1" || r.header.Get("Weir-Rows-Cut") != "1" || r.header.Get("Weir-Undecoded") != "2" {
 		t.Errorf("a short answer has the headers %v", r.header)
 	}
+	cut, partial = false, []string{"a,b", "ü"}
+	r = s.do("POST", "/api/v1/sql", `{"sql":"x"}`)
+	r.want(t, 200, `{"columns":[{"name":"s","type":"VARCHAR"}],"rows":[],"epoch":7,"truncated":true,"partial":["a,b","ü"],"undecoded":2}`)
+	if r.header.Get("Weir-Truncated") != "1" || r.header.Get("Weir-Rows-Cut") != "" || r.header.Get("Weir-Partial") != "a%2Cb,%C3%BC" {
+		t.Errorf("an answer over parts of sources has the headers %v", r.header)
+	}
+	cut = true
 	batches = 3
 	r = s.do("POST", "/api/v1/sql", `{"sql":"x"}`)
-	if r.err != nil || !strings.HasSuffix(r.body, `],"epoch":7,"truncated":true,"undecoded":2}`+"\n") || strings.Count(r.body, "\n[") != 3000 {
+	if r.err != nil || !strings.HasSuffix(r.body, `],"epoch":7,"truncated":true,"rows_cut":true,"partial":["a,b","ü"],"undecoded":2}`+"\n") || strings.Count(r.body, "\n[") != 3000 {
 		t.Errorf("%v, the stream ends in %q", r.err, r.body[max(0, len(r.body)-80):])
 	}
 	if r.header.Get("Weir-Truncated") != "" || r.trail.Get("Weir-Truncated") != "1" {
 		t.Errorf("a long answer has header %q, trailer %q", r.header.Get("Weir-Truncated"), r.trail.Get("Weir-Truncated"))
+	}
+	if r.header.Get("Weir-Rows-Cut") != "" || r.trail.Get("Weir-Rows-Cut") != "1" || r.header.Get("Weir-Partial") != "" || r.trail.Get("Weir-Partial") != "a%2Cb,%C3%BC" {
+		t.Errorf("a long answer has the headers %v, the trailers %v", r.header, r.trail)
 	}
 	if r.header.Get("Weir-Undecoded") != "" || r.trail.Get("Weir-Undecoded") != "2" {
 		t.Errorf("a long answer has header %q, trailer %q", r.header.Get("Weir-Undecoded"), r.trail.Get("Weir-Undecoded"))

@@ -61,7 +61,10 @@ type Result struct {
 	Columns   []Column            `json:"columns"`
 	Rows      [][]json.RawMessage `json:"rows"` // in the forms of docs/http.md, all digits kept
 	Epoch     uint64              `json:"epoch"`
-	Truncated bool                `json:"truncated"` // rows are missing because of a cap
+	Truncated bool                `json:"truncated"` // it is not the whole answer: RowsCut, Partial or both
+	RowsCut   bool                `json:"rows_cut"`  // rows are missing because of a cap
+	// Partial are the sources that the answer was made of the newest records of only.
+	Partial []string `json:"partial"`
 	// Undecoded is how many of the newest records of sources could not be decoded
 	// and so are not among the rows.
 	Undecoded int64 `json:"undecoded"`
@@ -110,26 +113,37 @@ func (c *Client) Copy(ctx context.Context, w io.Writer, accept, sql string, para
 		}
 		return p, err
 	}
-	p.Truncated = res.Header.Get("Weir-Truncated") == "1" || res.Trailer.Get("Weir-Truncated") == "1"
 	for _, h := range []http.Header{res.Header, res.Trailer} {
+		p.Truncated = p.Truncated || h.Get("Weir-Truncated") == "1"
+		p.RowsCut = p.RowsCut || h.Get("Weir-Rows-Cut") == "1"
+		p.Partial = append(p.Partial, named(h.Get("Weir-Partial"))...)
 		if n, err := strconv.ParseInt(h.Get("Weir-Undecoded"), 10, 64); err == nil {
 			p.Undecoded = n
 		}
 	}
-	if names := res.Header.Get("Weir-Backfilling"); names != "" {
-		for name := range strings.SplitSeq(names, ",") {
-			if plain, err := url.PathUnescape(name); err == nil {
-				name = plain
-			}
-			p.Backfilling = append(p.Backfilling, name)
-		}
-	}
+	p.Backfilling = named(res.Header.Get("Weir-Backfilling"))
 	return p, nil
+}
+
+// named reads the names in a header.
+func named(header string) (names []string) {
+	if header == "" {
+		return nil
+	}
+	for name := range strings.SplitSeq(header, ",") {
+		if plain, err := url.PathUnescape(name); err == nil {
+			name = plain
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 // Partial says why an answer is not the whole one; zero when it is.
 type Partial struct {
-	Truncated   bool     // cut at a limit
+	Truncated   bool     // RowsCut, Partial or both
+	RowsCut     bool     // cut at a limit
+	Partial     []string // as in [Result]
 	Undecoded   int64    // as in [Result]; the answer is all there is nevertheless
 	Backfilling []string // as in [Result]
 }

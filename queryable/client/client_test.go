@@ -33,7 +33,7 @@ func TestQuery(t *testing.T) {
 			`POST/api/v1/sqlBearer secretapplication/json{"params":[1,"x"],"sql":"SELECT ?"}` {
 			t.Error(got)
 		}
-		io.WriteString(w, `{"columns":[{"name":"n","type":"BIGINT"}],"rows":[[9007199254740993],[null]],"epoch":5,"truncated":true,"undecoded":3,"backfilling":["v"]}`)
+		io.WriteString(w, `{"columns":[{"name":"n","type":"BIGINT"}],"rows":[[9007199254740993],[null]],"epoch":5,"truncated":true,"rows_cut":true,"partial":["s"],"undecoded":3,"backfilling":["v"]}`)
 	})
 	r, err := c.Query(t.Context(), "SELECT ?", 1, "x")
 	if err != nil {
@@ -41,7 +41,7 @@ func TestQuery(t *testing.T) {
 	}
 	want := &Result{
 		Columns: []Column{{"n", "BIGINT"}}, Rows: [][]json.RawMessage{{json.RawMessage("9007199254740993")}, {json.RawMessage("null")}},
-		Epoch: 5, Truncated: true, Undecoded: 3, Backfilling: []string{"v"},
+		Epoch: 5, Truncated: true, RowsCut: true, Partial: []string{"s"}, Undecoded: 3, Backfilling: []string{"v"},
 	}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Error(diff)
@@ -75,7 +75,7 @@ func TestRefusals(t *testing.T) {
 func TestCopy(t *testing.T) {
 	fail := false
 	c := answering(t, "", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Trailer", "Weir-Truncated, Weir-Undecoded")
+		w.Header().Set("Trailer", "Weir-Truncated, Weir-Rows-Cut, Weir-Partial, Weir-Undecoded")
 		w.Header().Set("Weir-Backfilling", "v,w%20%C3%BC%2C")
 		io.WriteString(w, r.Header.Get("Accept")+"\n")
 		w.(http.Flusher).Flush()
@@ -83,11 +83,13 @@ func TestCopy(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 		w.Header().Set("Weir-Truncated", "1")
+		w.Header().Set("Weir-Rows-Cut", "1")
+		w.Header().Set("Weir-Partial", "a%2Cb,c")
 		w.Header().Set("Weir-Undecoded", "4")
 	})
 	var out strings.Builder
 	part, err := c.Copy(t.Context(), &out, "text/csv", "x")
-	if err != nil || !part.Truncated || part.Undecoded != 4 || !slices.Equal(part.Backfilling, []string{"v", "w ü,"}) || out.String() != "text/csv\n" {
+	if err != nil || !part.Truncated || !part.RowsCut || !slices.Equal(part.Partial, []string{"a,b", "c"}) || part.Undecoded != 4 || !slices.Equal(part.Backfilling, []string{"v", "w ü,"}) || out.String() != "text/csv\n" {
 		t.Errorf("%q, %+v, %v", out.String(), part, err)
 	}
 	fail = true
@@ -137,7 +139,7 @@ func TestTable(t *testing.T) {
 			raw(`"a\u001b[2J\n\u202e"`, `null`, `[]`),
 			raw(`""`, `-9007199254740993`, `null`),
 		},
-		Epoch: 9, Truncated: true, Undecoded: 1,
+		Epoch: 9, Truncated: true, RowsCut: true, Partial: []string{"a\nb"}, Undecoded: 1,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +151,8 @@ func TestTable(t *testing.T) {
                     | -9007199254740993 | NULL
 (3 rows, epoch 9)
 1 of the newest records could not be decoded and is not shown
-the answer is not whole: it was cut at a limit, or a source showed its newest 1,000 records only
+only the newest 1,000 records of source a\nb were read: the answer is one over these
+the answer was cut at the limit on rows or bytes: there is more
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)

@@ -43,10 +43,21 @@ func WriteTable(w io.Writer, r *Result) error {
 	if r.Undecoded > 0 {
 		fmt.Fprintln(out, NotDecoded(r.Undecoded))
 	}
-	if r.Truncated {
-		fmt.Fprintln(out, "the answer is not whole: it was cut at a limit, or a source showed its newest 1,000 records only")
+	for _, why := range NotWhole(r.Truncated, r.RowsCut, r.Partial) {
+		fmt.Fprintln(out, why)
 	}
 	return out.Flush()
+}
+
+// NotWhole says why an answer is truncated; nothing when it is not.
+func NotWhole(truncated, cut bool, partial []string) (why []string) {
+	for _, s := range partial {
+		why = append(why, "only the newest 1,000 records of source "+printable(s)+" were read: the answer is one over these")
+	}
+	if cut || truncated && len(partial) == 0 {
+		why = append(why, "the answer was cut at the limit on rows or bytes: there is more")
+	}
+	return why
 }
 
 // NotDecoded says that n of the newest records of a source are not shown.
