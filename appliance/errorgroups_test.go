@@ -168,7 +168,7 @@ func TestUnfitValueNamesItsGroup(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.topic("t", 1)
-	b.must(errorViews)
+	b.must(errorViews + "\nCREATE MATERIALIZED VIEW keyed AS SELECT h, count(*) AS n FROM t GROUP BY h;")
 	b.send(&devbroker.Record{Topic: "t", Value: []byte(`{"k":"wide one","h":100000000000000000000000000000000000000}`)})
 	b.caughtUp()
 	for path, want := range map[string]string{
@@ -178,6 +178,12 @@ func TestUnfitValueNamesItsGroup(t *testing.T) {
 	} {
 		code, body, err := b.run.get("/api/v1/views/huge/" + path)
 		if err != nil || code != http.StatusBadRequest || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s %v", path, code, body, err)
+		}
+	}
+	for _, path := range []string{"scan.arrow", "scan.parquet"} {
+		code, body, err := b.run.get("/api/v1/views/keyed/" + path)
+		if err != nil || code != http.StatusBadRequest || !strings.Contains(body, "column h: the group h = 100000000000000000000000000000000000000 holds a HUGEINT") {
 			t.Errorf("%s: %d %s %v", path, code, body, err)
 		}
 	}

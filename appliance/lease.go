@@ -315,12 +315,7 @@ func (c *checked) Err() error {
 func keyText(v *plan.View, rec arrow.RecordBatch, at []int, row int) string {
 	var parts []string
 	for i, k := range v.Keys {
-		col := rec.Column(at[i])
-		text := "NULL"
-		if col.IsValid(row) {
-			text = col.ValueStr(row)
-		}
-		parts = append(parts, k.Name+" = "+text)
+		parts = append(parts, k.Name+" = "+queryable.ValueText(k.Type, rec.Column(at[i]), row))
 	}
 	if len(parts) == 0 {
 		return "(the only one)"

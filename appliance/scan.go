@@ -275,11 +275,7 @@ func (s *viewScan) unfit(batch arrow.RecordBatch, err error) error {
 		if c.Role != queryable.RoleKey {
 			continue
 		}
-		text := "NULL"
-		if batch.Column(i).IsValid(bad.Row) {
-			text = batch.Column(i).ValueStr(bad.Row)
-		}
-		key = append(key, c.Name+" = "+text)
+		key = append(key, c.Name+" = "+queryable.ValueText(c.Type, batch.Column(i), bad.Row))
 	}
 	group := "a group"
 	if key != nil {

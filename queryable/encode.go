@@ -304,6 +304,19 @@ func mapCell(t sqltype.Type, a *array.Map, f Form) (cell, error) {
 	}, nil
 }
 
+// ValueText shows a value of a column in Inside form to people, as CSV does: a HUGEINT
+// is its digits. NULL is a word.
+func ValueText(t sqltype.Type, a arrow.Array, row int) string {
+	if a.IsNull(row) {
+		return "NULL"
+	}
+	text, err := plainText(t, a, Form{})
+	if err != nil { // it is in another form
+		return a.ValueStr(row)
+	}
+	return string(text(nil, row))
+}
+
 // plainText is the text of any value: scalars bare, nested ones as JSON.
 func plainText(t sqltype.Type, a arrow.Array, f Form) (cell, error) {
 	if t.Nested() {

@@ -394,3 +394,20 @@ func BenchmarkJSON(b *testing.B) {
 	b.SetBytes(int64(len(buf)))
 	b.ReportMetric(float64(len(rows)*b.N)/b.Elapsed().Seconds(), "rows/s")
 }
+
+func TestValueText(t *testing.T) {
+	for typ, texts := range map[string][2]string{
+		"HUGEINT": {`"-1"`, "-1"}, "UHUGEINT": {`"340282366920938463463374607431768211455"`, "340282366920938463463374607431768211455"},
+		"UUID": {`"00112233-4455-6677-8899-aabbccddeeff"`, "00112233-4455-6677-8899-aabbccddeeff"}, "DECIMAL(4,2)": {"1.5", "1.50"},
+		"VARCHAR": {`"a \"b\""`, `a "b"`}, "BOOLEAN": {"true", "true"}, "HUGEINT[]": {"[7]", `["7"]`}, "BIGINT": {"null", "NULL"},
+	} {
+		typ := sqltype.MustParse(typ)
+		b := array.NewBuilder(memory.DefaultAllocator, typ.Inside())
+		if err := appendJSON(b, typ, json.RawMessage(texts[0])); err != nil {
+			t.Fatal(err)
+		}
+		if got := ValueText(typ, b.NewArray(), 0); got != texts[1] {
+			t.Errorf("%s %s is shown as %s", typ, texts[0], got)
+		}
+	}
+}
