@@ -59,7 +59,8 @@ func TestErringRecords(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.topic("t", 1)
-	sql := erringSource
+	var sql strings.Builder
+	sql.WriteString(erringSource)
 	var views []string
 	for i, e := range erring {
 		one := fmt.Sprintf("CASE WHEN n = %d THEN CAST((%s) AS VARCHAR) ELSE 'k' END", i+1, strings.NewReplacer("$s", "s", "$p", "p").Replace(e.expr))
@@ -71,10 +72,10 @@ func TestErringRecords(t *testing.T) {
 		} {
 			name := fmt.Sprintf("%s%d", place, i+1)
 			views = append(views, name)
-			sql += "CREATE MATERIALIZED VIEW " + name + " AS " + sel + ";\n"
+			fmt.Fprintf(&sql, "CREATE MATERIALIZED VIEW %s AS %s;\n", name, sel)
 		}
 	}
-	b.must(sql)
+	b.must(sql.String())
 	good := erringRecords(b)
 	b.caughtUp()
 	refused, err := b.run.refused(t.Context(), "t")
@@ -114,14 +115,15 @@ func TestErringGroups(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.topic("t", 1)
-	sql := erringSource
+	var sql strings.Builder
+	sql.WriteString(erringSource)
 	for i, e := range erring {
 		expr := strings.NewReplacer("$s", "max(s)", "$p", "max(p)").Replace(e.expr)
 		one := fmt.Sprintf("CASE WHEN n = %d THEN CAST((%s) AS VARCHAR) ELSE 'k' END", i+1, expr)
-		sql += fmt.Sprintf("CREATE MATERIALIZED VIEW result%d AS SELECT n, count(*) AS c, %s AS r FROM t GROUP BY n;\n", i+1, one)
-		sql += fmt.Sprintf("CREATE MATERIALIZED VIEW having%d AS SELECT n, count(*) AS c FROM t GROUP BY n HAVING %s IS NOT NULL;\n", i+1, one)
+		fmt.Fprintf(&sql, "CREATE MATERIALIZED VIEW result%d AS SELECT n, count(*) AS c, %s AS r FROM t GROUP BY n;\n", i+1, one)
+		fmt.Fprintf(&sql, "CREATE MATERIALIZED VIEW having%d AS SELECT n, count(*) AS c FROM t GROUP BY n HAVING %s IS NOT NULL;\n", i+1, one)
 	}
-	b.must(sql)
+	b.must(sql.String())
 	good := erringRecords(b)
 	b.caughtUp()
 	if refused, err := b.run.refused(t.Context(), "t"); err != nil || len(refused) > 0 {
