@@ -101,6 +101,9 @@ func bindValue(st *stmt, i mapping.IdxT, v any) error {
 // parameter may be larger than it. What SQL would round to a DOUBLE is refused.
 func bindNumber(st *stmt, i mapping.IdxT, v json.Number) error {
 	text := v.String()
+	if len(text) > maxNumber {
+		return fmt.Errorf("a number of %d characters cannot be bound: give it as a string and cast it", len(text))
+	}
 	if strings.ContainsAny(text, "eE") {
 		f, err := v.Float64()
 		if err != nil {
@@ -129,6 +132,9 @@ func bindNumber(st *stmt, i mapping.IdxT, v json.Number) error {
 	}
 	return fmt.Errorf("%s is beyond 128 bits: give it as a string and cast it", v)
 }
+
+// maxNumber is more characters than any number needs that keeps its digits.
+const maxNumber = 1000
 
 // maxDecimal is how many digits a DECIMAL has at most.
 const maxDecimal = 38

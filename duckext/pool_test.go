@@ -330,6 +330,10 @@ func TestNumbersAreLiterals(t *testing.T) {
 			}
 		}
 	}
+	_, err := p.Query(t.Context(), Request{SQL: "SELECT $1", Params: json.RawMessage("[" + strings.Repeat("1", 1<<20) + "]")})
+	if e, ok := errors.AsType[*QueryError](err); !ok || e.Code != CodeParams || !strings.Contains(e.Message, "a number of 1048576 characters") {
+		t.Errorf("a million digits: %.200v", err)
+	}
 	if got := answerOf(ask(t, p, "SELECT k FROM v WHERE k = $1", json.Number("18446744073709551616"))); got != "" {
 		t.Errorf("a number beyond the column's type finds %s", got)
 	}
