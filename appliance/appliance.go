@@ -85,6 +85,7 @@ type Appliance struct {
 	open      atomic.Bool
 	caughtUp  atomic.Bool
 	freshness freshness
+	seen      seen
 	leased    leased
 	sharing   *sharing
 

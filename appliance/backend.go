@@ -265,6 +265,9 @@ func (b backend) Status() queryable.Status {
 		st, _ := b.pipeline.Status(&cat.Sources[i])
 		s.Rate += st.Rate
 	}
+	if b.cfg.shown == "" {
+		s.Waiting = b.waiting()
+	}
 	s.Freshness = float64(b.freshness.p99().Milliseconds())
 	return s
 }
@@ -299,7 +302,7 @@ func (b backend) Ready() (string, bool) {
 // Changed gives the newest epoch. What weir open shows is of the time when it was taken.
 func (b backend) Changed() (uint64, time.Time, <-chan struct{}) {
 	next := b.store.Changed()
-	epoch, at := b.store.Committed()
+	epoch, at := b.committed()
 	if b.cfg.shown != "" {
 		at = b.cfg.taken.Truncate(time.Millisecond)
 	}

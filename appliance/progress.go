@@ -41,11 +41,67 @@ func (f *freshness) p99() time.Duration {
 	return s[len(s)*99/100]
 }
 
+// seen keeps since when readers see what they see: the time of the newest commit that
+// brought records, or that came while no source waited. Other commits, as of a
+// checkpoint without a broker, make nothing younger.
+type seen struct {
+	mu      sync.Mutex
+	begun   bool
+	epoch   uint64
+	records int64 // read through all cursors
+	at      time.Time
+}
+
+// committed is the newest epoch, and that time. Both are of a process before this one
+// until there is a commit.
+func (a *Appliance) committed() (uint64, time.Time) {
+	a.seen.mu.Lock()
+	defer a.seen.mu.Unlock()
+	waits := len(a.waiting()) > 0 // asked before the epoch: of a source that waits no more
+	sn, err := a.store.Snapshot()
+	if err != nil { // the store has failed, or is closed
+		return a.seen.epoch, a.seen.at
+	}
+	defer sn.Close()
+	epoch, at := sn.Epoch(), sn.Committed()
+	if a.seen.begun && epoch == a.seen.epoch {
+		return epoch, a.seen.at
+	}
+	cat, cursors := sn.Catalog(), map[state.CursorID]bool{}
+	for i := range cat.Sources {
+		cursors[cat.Sources[i].Cursor] = true
+	}
+	for i := range cat.Views {
+		cursors[cat.Views[i].Cursor] = true
+	}
+	records := int64(0)
+	for c := range cursors {
+		records += sn.Records(c)
+	}
+	if !a.seen.begun || records > a.seen.records || !waits {
+		a.seen.at = at
+	}
+	a.seen.begun, a.seen.epoch, a.seen.records = true, epoch, records
+	return epoch, a.seen.at
+}
+
+// waiting are the sources that wait for their broker or topic, or have stopped.
+func (a *Appliance) waiting() (names []string) {
+	cat := a.store.Catalog()
+	for i := range cat.Sources {
+		if s, _ := a.pipeline.Status(&cat.Sources[i]); s.State == ingest.Waiting || s.State == ingest.Stopped {
+			names = append(names, cat.Sources[i].Name)
+		}
+	}
+	return names
+}
+
 // watchFreshness measures each commit that brought newer records.
 func (a *Appliance) watchFreshness(ctx context.Context) error {
 	seen := map[state.SourceID]int64{}
 	for {
 		next := a.store.Changed()
+		a.committed()
 		cat := a.store.Catalog()
 		for i := range cat.Sources {
 			s, _ := a.pipeline.Status(&cat.Sources[i])

@@ -51,3 +51,37 @@ CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM o GROUP BY k;`
 		t.Errorf("restored: epoch %d of %v, not %d", s.Epoch, s.Committed, before.Epoch)
 	}
 }
+
+// TestACheckpointMakesNothingYounger: without a broker a checkpoint commits an epoch, and
+// what readers see is as old as before.
+func TestACheckpointMakesNothingYounger(t *testing.T) {
+	b := newBed(t)
+	b.topic("numbers", 1)
+	b.must(numbersOnlySQL)
+	b.send(&devbroker.Record{Topic: "numbers", Value: []byte(`{"n":1}`)})
+	b.caughtUp()
+	status := func() (s struct {
+		Epoch     uint64
+		Committed string
+		Waiting   []string
+	},
+	) {
+		t.Helper()
+		_, body, err := b.run.get("/api/v1/status")
+		if err != nil || json.Unmarshal([]byte(body), &s) != nil {
+			t.Fatal(body, err)
+		}
+		return s
+	}
+	if s := status(); s.Committed == "" || s.Waiting != nil {
+		t.Errorf("with a broker: %+v", s)
+	}
+	b.away()
+	b.becomes("/api/v1/sources", "waiting", "null", "")
+	before := status()
+	b.checkpoint()
+	after := status()
+	if after.Epoch <= before.Epoch || after.Committed != before.Committed || len(after.Waiting) != 1 || after.Waiting[0] != "numbers" {
+		t.Errorf("epoch %d of %s is followed by %d of %s; waiting: %q", before.Epoch, before.Committed, after.Epoch, after.Committed, after.Waiting)
+	}
+}

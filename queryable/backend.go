@@ -343,11 +343,14 @@ func Known(t time.Time) *time.Time {
 type Status struct {
 	Epoch     uint64     `json:"epoch"`
 	State     string     `json:"state"`
-	Committed *time.Time `json:"committed"` // when the newest epoch was; nil when that is not known
+	// Committed is when the newest epoch was committed that brought records, or that
+	// came while no source waited; nil when that is not known.
+	Committed *time.Time `json:"committed"`
 	Uptime    float64    `json:"uptime_s"`
 	Memory    int64      `json:"memory"`       // bytes resident
 	Rate      float64    `json:"rate"`         // records a second, all sources
 	Freshness float64    `json:"freshness_ms"` // from a record's timestamp to its commit, p99
 	Version   string     `json:"version"`
+	Waiting   []string   `json:"waiting,omitempty"` // sources that wait for their broker or topic, or have stopped
 	ReadOnly  string     `json:"read_only,omitempty"` // what weir open shows, "" for an appliance that counts
 }

@@ -102,6 +102,9 @@ func (sn *Snapshot) Close() {
 // Epoch is the number of the commit that the snapshot shows.
 func (sn *Snapshot) Epoch() uint64 { return sn.p.epoch }
 
+// Committed is when that was, as [Store.Committed] says it.
+func (sn *Snapshot) Committed() time.Time { return sn.p.at }
+
 // Catalog is that of the snapshot's epoch.
 func (sn *Snapshot) Catalog() *Catalog { return sn.p.catalog }
 
