@@ -2,6 +2,7 @@ package queryable
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -152,6 +153,11 @@ func (a *API) find(c *fiber.Ctx, keys []map[string]json.RawMessage, bare bool, r
 // keyBatch makes typed keys of what a client wrote. whole is whether every key
 // column is given, so that a key is one group.
 func keyBatch(s Schema, keys []map[string]json.RawMessage, bare bool) (b arrow.RecordBatch, whole bool, err error) {
+	for _, key := range keys {
+		if err := onlyColumns(s, key); err != nil {
+			return nil, false, err
+		}
+	}
 	var given []Key
 	for _, k := range s.Keys {
 		_, ok := keys[0][k.Name]
@@ -169,12 +175,12 @@ func keyBatch(s Schema, keys []map[string]json.RawMessage, bare bool) (b arrow.R
 	defer rb.Release()
 	for _, key := range keys {
 		if len(key) != len(given) {
-			return nil, false, oddKey(s, given, key)
+			return nil, false, errOddKey
 		}
 		for i, k := range given {
 			v, ok := key[k.Name]
 			if !ok {
-				return nil, false, oddKey(s, given, key)
+				return nil, false, errOddKey
 			}
 			if err = AppendValue(rb.Field(i), k.Type, string(v), !bare); err != nil {
 				return nil, false, Errorf(BadRequest, "key column %s: %s", k.Name, err)
@@ -187,18 +193,17 @@ func keyBatch(s Schema, keys []map[string]json.RawMessage, bare bool) (b arrow.R
 	return rb.NewRecordBatch(), len(given) == len(s.Keys), nil
 }
 
-func oddKey(s Schema, given []Key, key map[string]json.RawMessage) error {
-	for name := range key {
-		known := false
-		for _, k := range s.Keys {
-			known = known || k.Name == name
-		}
-		if !known {
+// onlyColumns refuses a key that names what is no key column, in its very spelling.
+func onlyColumns(s Schema, key map[string]json.RawMessage) error {
+	for _, name := range slices.Sorted(maps.Keys(key)) {
+		if !slices.ContainsFunc(s.Keys, func(k Key) bool { return k.Name == name }) {
 			return Errorf(BadRequest, "%s has no key column %s; its key is %s", s.Name, clip(name), keyNames(s))
 		}
 	}
-	return Errorf(BadRequest, "every key must name the same columns, as the first does: %d of them", len(given))
+	return nil
 }
+
+var errOddKey = Errorf(BadRequest, "every key must name the same columns, as the first does")
 
 func keyNames(s Schema) string {
 	if len(s.Keys) == 0 {

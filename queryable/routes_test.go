@@ -129,6 +129,8 @@ func TestLookup(t *testing.T) {
 	s.get(at).code(t, BadRequest, "city")
 	s.get(at+"?city=a&city=b").code(t, BadRequest, "twice")
 	s.get(at+"?city=a&town=b").code(t, BadRequest, "town")
+	s.get(at+"?cty=Paris").code(t, BadRequest, "no key column cty; its key is city VARCHAR")
+	s.get(at+"?City=Paris"+hour).code(t, BadRequest, "no key column City; its key is city VARCHAR")
 	s.get(at+"?city=a&hour=noon").code(t, BadRequest, "hour")
 	s.get("/api/v1/views/w/lookup?city=a").code(t, NotFound, "w")
 
