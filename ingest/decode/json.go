@@ -174,6 +174,10 @@ func (d *JSON) invalid(doc []byte) error {
 	if bytes.HasPrefix(doc, []byte("\xEF\xBB\xBF")) {
 		return refuse("invalid JSON: starts with a byte order mark")
 	}
+	if d.scan.other {
+		d.scan.other = false
+		return refuse(d.scan.msg)
+	}
 	return refuse(fmt.Sprintf("invalid JSON at byte %d: %s", d.scan.at, d.scan.msg))
 }
 

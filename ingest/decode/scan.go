@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/bits"
@@ -33,6 +34,7 @@ type scanner struct {
 	depth int // levels allowed, at most maxDepth
 	at    int
 	msg   string
+	other bool // the text is of another kind, which msg names; it may be JSON
 	lone  bool // a \u escape of half a surrogate pair was seen
 }
 
@@ -47,6 +49,29 @@ func (s *scanner) unexpected(b []byte, i int, want string) int {
 		return s.fail(i, "the text ends, want "+want)
 	}
 	return s.fail(i, fmt.Sprintf("unexpected %q, want %s", b[i], want))
+}
+
+// noObject refuses what stands for a document at i and does not begin as one. What may
+// be JSON of another kind is called by its name.
+func (s *scanner) noObject(b []byte, i int) int {
+	if i >= len(b) {
+		return s.unexpected(b, i, "an object")
+	}
+	kind := "a number"
+	switch c := b[i]; {
+	case c == '[':
+		kind = "an array"
+	case c == '"':
+		kind = "a string"
+	case bytes.HasPrefix(b[i:], []byte("null")):
+		kind = "null"
+	case bytes.HasPrefix(b[i:], []byte("true")), bytes.HasPrefix(b[i:], []byte("false")):
+		kind = "a boolean"
+	case c != '-' && (c < '0' || c > '9'):
+		return s.unexpected(b, i, "an object")
+	}
+	s.other = true
+	return s.fail(i, "the value is "+kind+", want an object")
 }
 
 // space passes white space.

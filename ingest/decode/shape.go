@@ -104,7 +104,7 @@ func (d *JSON) surprise(b []byte, i int, last int32) (m *member, at int, end boo
 	first := last == memberStart
 	switch {
 	case first && (i >= len(b) || b[i] != '{'):
-		return nil, s.unexpected(b, i, "an object"), false
+		return nil, s.noObject(b, i), false
 	case first:
 		if i = space(b, i+1); i < len(b) && b[i] == '}' {
 			return nil, d.finish(b, i), true
