@@ -94,11 +94,32 @@ func (p *parser) foreignClause() error {
 	case p.ahead("TUMBLE", "(", "TABLE"), p.ahead("HOP", "(", "TABLE"), p.ahead("SESSION", "(", "TABLE"), p.ahead("CUMULATE", "(", "TABLE"):
 		return p.errorAt(t.start, strings.ToUpper(t.value)+"(TABLE ...) is Flink's",
 			"group by a bucket of time: SELECT time_bucket(INTERVAL '1 minute', placed_at) AS bucket, ... FROM orders GROUP BY bucket")
+	case p.windowCall():
+		return p.errorAt(t.start, strings.ToUpper(t.value)+"(column, INTERVAL ...) is Flink's",
+			"group by a bucket of time: SELECT time_bucket(INTERVAL '1 minute', placed_at) AS bucket, ... FROM orders GROUP BY bucket")
 	case p.ahead("WINDOW", "TUMBLING"), p.ahead("WINDOW", "HOPPING"), p.ahead("WINDOW", "SESSION"):
 		return p.errorAt(t.start, "WINDOW ... is ksqlDB's",
 			"group by a bucket of time: SELECT time_bucket(INTERVAL '1 minute', placed_at) AS bucket, ... FROM orders GROUP BY bucket")
 	}
 	return nil
+}
+
+// windowCall says whether a window function of Flink's older form stands here, as in
+// TUMBLE(placed_at, INTERVAL '1' MINUTE). DuckDB has no such functions, but names and
+// lists of columns may look much the same.
+func (p *parser) windowCall() bool {
+	at := *p
+	for _, name := range []string{"TUMBLE", "HOP", "SESSION", "CUMULATE"} {
+		for _, part := range []string{"", "_START", "_END", "_ROWTIME", "_PROCTIME"} {
+			if ok, err := at.accept(name+part, "("); ok && err == nil {
+				for !at.atEnd() && !at.tok.is(",") && !at.tok.is(")") && at.advance() == nil {
+				}
+				ok, err := at.accept(",", "INTERVAL")
+				return ok && err == nil && at.tok.kind == text
+			}
+		}
+	}
+	return false
 }
 
 // foreignColumn refuses, within a source's column list, what is not a column.
