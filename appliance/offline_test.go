@@ -284,7 +284,7 @@ func TestTransformRefusesByName(t *testing.T) {
 	refusedWith(t, "view total is given twice", "checkpoint", "transform", dir, "--name", "x", "--select", "total=SELECT orders, revenue, big FROM total",
 		"--select", "by_city=SELECT c.* FROM by_city AS c, total AS t WHERE t.__error IS NULL", "--select", "total=SELECT * FROM total")
 	// The name is looked at first: these statements would be refused, too.
-	for name, words := range map[string]string{"": "name of a savepoint", "live": "the present", "1": "a number", "2026-01-31 12:00:00": "a point in time", "a/b": "no slash"} {
+	for name, words := range map[string]string{"a\tb": "name of a savepoint", "live": "the present", "1": "a number", "2026-01-31 12:00:00": "a point in time", "a/b": "no slash"} {
 		refusedWith(t, words, "checkpoint", "transform", dir, "--name", name, "--sql", "nonsense")
 		refusedWith(t, words, "checkpoint", "merge", dir, dir, "--into", dir, "--name", name)
 	}
