@@ -14,8 +14,8 @@ setup: ## install the compiler and Go when they are missing (Debian, Ubuntu)
 build: setup ## build bin/weir
 	go build -trimpath -o bin/weir ./cmd/weir
 
-run: build ## build, then the demo on http://localhost:8080
-	bin/weir demo
+run: build ## build, then the demo on http://localhost:8080; ARGS="--addr 127.0.0.1:9000" takes another port
+	bin/weir demo $(ARGS)
 
 test: setup ## all fast tests
 	go test -timeout=60m ./...
