@@ -74,11 +74,15 @@ type recovery struct {
 
 // advice says with what to start to go on from a checkpoint.
 func (r *recovery) advice() string {
-	list, _ := checkpoint.List(r.from.fs, r.from.dir) // of those that cannot be read --restore tells
+	list, err := checkpoint.List(r.from.fs, r.from.dir)
+	passed := ""
+	if err != nil {
+		passed = fmt.Sprintf(" (not all can be read: %s)", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
 	m := checkpoint.Newest(list)
 	switch {
 	case m != nil:
-		return fmt.Sprintf("start with --restore newest to go on from checkpoint %d of %s", m.Checkpoint, m.Created.Format(time.DateTime))
+		return fmt.Sprintf("start with --restore newest to go on from checkpoint %d of %s%s", m.Checkpoint, m.Created.Format(time.DateTime), passed)
 	case len(list) > 0:
 		return fmt.Sprintf("start with --restore %d to go on from it (%s)", list[len(list)-1].Checkpoint, onlyEdited)
 	}
