@@ -9,6 +9,7 @@ knows of a view only what the manifest says.
 
 import hashlib
 import json
+import os
 import pathlib
 import sys
 
@@ -199,4 +200,10 @@ def main(args):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        status = main(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads, head perhaps, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    sys.exit(status)

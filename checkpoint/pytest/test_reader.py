@@ -13,6 +13,7 @@ import decimal
 import hashlib
 import io
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -259,6 +260,11 @@ def check_command_line(nodes):
     assert nothing.returncode == 1 and "it has no manifest.json" in nothing.stderr, nothing
     assert "Traceback" not in none.stderr + shelf.stderr + nothing.stderr
     assert run(nodes / "node0" / "00000002").returncode == 0
+    gone, pipe = os.pipe()
+    os.close(gone)  # as head does once it has seen enough
+    done = subprocess.run([sys.executable, reader.__file__, nodes / "node0" / "00000002"], stdout=pipe, stderr=subprocess.PIPE, text=True)
+    os.close(pipe)
+    assert done.returncode == 1 and done.stderr == "", done
 
 
 if __name__ == "__main__":
