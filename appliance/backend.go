@@ -128,7 +128,7 @@ func (b backend) describe(sn *state.Snapshot, v *state.View) queryable.View {
 	st := sn.Stats(v.ID)
 	d := queryable.View{
 		Name: v.Plan.Name, Kind: "materialized", SQL: v.SQL, Columns: viewColumns(v),
-		Groups: st.Groups, Bytes: st.Bytes, Epoch: sn.Epoch(), Positions: positions(sn.Positions(v.Cursor)),
+		Groups: &st.Groups, Bytes: st.Bytes, Epoch: sn.Epoch(), Positions: positions(sn.Positions(v.Cursor)),
 		State: ingest.Running, Quarantined: 0, Export: b.publisher.status(v),
 	}
 	src, ok := sn.Catalog().SourceByID(v.Source)

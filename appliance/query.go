@@ -155,7 +155,7 @@ func (b backend) show(ctx context.Context, what string) (*queryable.Rows, error)
 		}
 		var rows [][]any
 		for _, v := range list {
-			rows = append(rows, []any{v.Name, v.Kind, v.Source, v.State, v.Groups, numberOrNull(v.Lag), v.Error, exportText(v.Export)})
+			rows = append(rows, []any{v.Name, v.Kind, v.Source, v.State, numberOrNull(v.Groups), numberOrNull(v.Lag), v.Error, exportText(v.Export)})
 		}
 		return b.table([]sqltype.Field{text("name"), text("kind"), text("source"), text("state"), number("groups"), number("lag"), text("error"), text("export")}, rows)
 	case "CHECKPOINTS", "SAVEPOINTS":

@@ -230,7 +230,7 @@ type View struct {
 	SQL         string     `json:"sql"`
 	Source      string     `json:"source"`
 	Columns     []Column   `json:"columns"`
-	Groups      int64      `json:"groups"`
+	Groups      *int64     `json:"groups"` // with those that HAVING hides; nil for a stored query
 	Bytes       int64      `json:"bytes"`
 	Epoch       uint64     `json:"epoch"`
 	Positions   []Position `json:"positions"`
@@ -341,8 +341,8 @@ func Known(t time.Time) *time.Time {
 
 // Status is the appliance at a glance.
 type Status struct {
-	Epoch     uint64     `json:"epoch"`
-	State     string     `json:"state"`
+	Epoch uint64 `json:"epoch"`
+	State string `json:"state"`
 	// Committed is when the newest epoch was committed that brought records, or that
 	// came while no source waited; nil when that is not known.
 	Committed *time.Time `json:"committed"`
@@ -351,6 +351,6 @@ type Status struct {
 	Rate      float64    `json:"rate"`         // records a second, all sources
 	Freshness float64    `json:"freshness_ms"` // from a record's timestamp to its commit, p99
 	Version   string     `json:"version"`
-	Waiting   []string   `json:"waiting,omitempty"` // sources that wait for their broker or topic, or have stopped
+	Waiting   []string   `json:"waiting,omitempty"`   // sources that wait for their broker or topic, or have stopped
 	ReadOnly  string     `json:"read_only,omitempty"` // what weir open shows, "" for an appliance that counts
 }

@@ -66,9 +66,10 @@ func (f *fake) Schema(view, _ string) (Schema, error) {
 var fakeAnswer = Answer{Epoch: 7, Positions: []Position{{"orders", 1, 20}, {"orders", 0, 10}, {"clicks", 0, 3}}}
 
 func (f *fake) view() View {
+	groups := int64(2)
 	return View{
 		Name: "revenue by/city", Kind: "materialized", SQL: "CREATE …", Source: "orders", Columns: cols("city", "VARCHAR"),
-		Groups: 2, Bytes: 99, Epoch: 7, Positions: []Position{{"orders", 0, 10}}, State: "running",
+		Groups: &groups, Bytes: 99, Epoch: 7, Positions: []Position{{"orders", 0, 10}}, State: "running",
 	}
 }
 

@@ -20,7 +20,7 @@ func TestRoutes(t *testing.T) {
 	s := serve(t, f)
 	const view = `{"name":"revenue by/city","kind":"materialized","sql":"CREATE …","source":"orders","columns":[{"name":"city","type":"VARCHAR"}],` +
 		`"groups":2,"bytes":99,"epoch":7,"positions":[{"topic":"orders","partition":0,"next":10}],"lag":null,"rate":0,"state":"running","quarantined":0}`
-	const empty = `{"name":"empty","kind":"","sql":"","source":"","columns":[],"groups":0,"bytes":0,"epoch":0,"positions":[],"lag":null,"rate":0,"state":"","quarantined":0}`
+	const empty = `{"name":"empty","kind":"","sql":"","source":"","columns":[],"groups":null,"bytes":0,"epoch":0,"positions":[],"lag":null,"rate":0,"state":"","quarantined":0}`
 	s.get("/healthz").want(t, 200, `{"ok":true}`)
 	s.get("/readyz").want(t, 200, `{"ready":true,"state":"RUNNING"}`)
 	s.get("/api/v1/views").want(t, 200, `{"views":[`+view+`,`+empty+`]}`)
