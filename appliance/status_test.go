@@ -5,8 +5,12 @@ package appliance
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"weir/appliance/devbroker"
 )
@@ -52,14 +56,38 @@ CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM o GROUP BY k;`
 	}
 }
 
+// logged is a log that may be read while it is written.
+type logged struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *logged) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
 // TestACheckpointMakesNothingYounger: without a broker a checkpoint commits an epoch, and
-// what readers see is as old as before.
+// what readers see is as old as before. The log says that the source waits.
 func TestACheckpointMakesNothingYounger(t *testing.T) {
 	b := newBed(t)
 	b.topic("numbers", 1)
+	var said logged
+	b.config = func(c *config) { c.log = slog.New(slog.NewTextHandler(&said, nil)) }
 	b.must(numbersOnlySQL)
 	b.send(&devbroker.Record{Topic: "numbers", Value: []byte(`{"n":1}`)})
 	b.caughtUp()
+	b.query("CREATE VIEW plain AS SELECT n FROM v")
+	if got := b.rows("SHOW VIEWS"); !strings.Contains(got, `"plain" | "view" | "" | "running" | null | null`) { // nobody counts its rows
+		t.Error(got)
+	}
 	status := func() (s struct {
 		Epoch     uint64
 		Committed string
@@ -78,6 +106,14 @@ func TestACheckpointMakesNothingYounger(t *testing.T) {
 	}
 	b.away()
 	b.becomes("/api/v1/sources", "waiting", "null", "")
+	const waits = `msg="the source waits for its broker or topic" source=numbers`
+	for end := time.After(patience); !strings.Contains(said.text(), waits); {
+		select {
+		case <-time.After(20 * time.Millisecond): // a line of the log has no event
+		case <-end:
+			t.Fatalf("the log does not say that the source waits: %s", said.text())
+		}
+	}
 	before := status()
 	b.checkpoint()
 	after := status()

@@ -31,6 +31,7 @@ type feed struct {
 	changes chan change
 	gone    chan struct{} // closed when run has returned
 	views   map[state.ViewID]*view
+	outage  outage
 
 	mu      sync.Mutex
 	err     error // why the source stands still
@@ -234,6 +235,8 @@ func (f *feed) watchLanes(ctx context.Context, src *state.Source, lanes []*lane)
 			return err
 		case now := <-tick.C:
 			f.measure(now, lanes)
+			s, _ := f.p.Status(src)
+			f.outage.tell(f.p.log, now, src.Name, &s)
 			if l := joinable(src, lanes); l != nil {
 				if err := rest(); err != nil {
 					return err

@@ -66,7 +66,6 @@ func (l *lane) begin(ctx context.Context, c *kafka.Cluster, topic string) error 
 			return ctx.Err()
 		}
 		l.trouble(err)
-		l.p.log.Warn("cannot reach the topic yet", "source", l.source.Name, "topic", topic, "error", err)
 		t := time.NewTimer(retry)
 		select {
 		case <-ctx.Done():
