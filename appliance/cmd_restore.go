@@ -10,16 +10,18 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"weir/appliance/demo"
 	"weir/checkpoint"
 	"weir/duckext"
 	"weir/state"
+	"weir/state/ddl"
 	"weir/state/plan"
 )
 
 type restoreCmd struct {
 	From  string   `required:"" help:"The checkpoint, for example DATA@42, DATA@before-launch, a checkpoint's directory, or FILE.weir." placeholder:"CHECKPOINT"`
 	Data  string   `required:"" type:"path" help:"The new data directory; it must hold no state." placeholder:"DIR"`
-	Views []string `help:"Only these materialized views, comma-separated, and the views that read no others. A comma in a name is written as \\,; the flag may be given several times." placeholder:"NAME,..."`
+	Views []string `help:"Only these materialized views, comma-separated, and the views that read no others. A comma in a name is written as \\,; the flag may be given several times." placeholder:"NAME"`
 }
 
 // Help is shown with --help.
@@ -45,12 +47,62 @@ func (c *restoreCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "restored checkpoint %d (epoch %d, %d views) into %s\n", m.Checkpoint, m.Epoch, len(m.Views)+len(m.Queries)-len(left), c.Data)
+	fmt.Fprintf(s.out, "restored checkpoint %d (epoch %d, %s) into %s\n", m.Checkpoint, m.Epoch, viewsAndQueries(m, left), c.Data)
 	if len(left) > 0 {
 		fmt.Fprintf(s.out, "left out: %s\n", shown(strings.Join(left, ", ")))
 	}
+	if ofDemo(m) {
+		fmt.Fprintf(s.out, "copy broker/ of the demo's data directory into it, or give the demo's address with --brokers, and start it: weir demo --data %s\n", c.Data)
+		return nil
+	}
 	fmt.Fprintf(s.out, "start it with its SQL files: weir run FILE.sql --data %s\n", c.Data)
 	return nil
+}
+
+// viewsAndQueries counts the materialized views of a checkpoint, as its other commands
+// do, and beside them the plain ones, without those that are left out.
+func viewsAndQueries(m *checkpoint.Manifest, left []string) string {
+	count := func(n int, what string) string {
+		if n == 1 {
+			return "1 " + what
+		}
+		return fmt.Sprintf("%d %ss", n, what)
+	}
+	views, plain := 0, 0
+	for i := range m.Views {
+		if !slices.Contains(left, m.Views[i].Name) {
+			views++
+		}
+	}
+	for i := range m.Queries {
+		if !slices.Contains(left, m.Queries[i].Name) {
+			plain++
+		}
+	}
+	text := count(views, "materialized view")
+	if plain > 0 {
+		text += ", " + count(plain, "plain view")
+	}
+	return text
+}
+
+// ofDemo says whether the sources are the demo's, whose statements weir demo brings.
+func ofDemo(m *checkpoint.Manifest) bool {
+	own, err := ddl.Parse(demo.SQL)
+	if err != nil {
+		return false
+	}
+	known := map[string]bool{}
+	for _, stmt := range own {
+		sp := ddl.SpanOf(stmt)
+		known[demo.SQL[sp.Start:sp.End]] = true
+	}
+	for _, s := range m.Sources {
+		if !known[s.SQL] {
+			return false
+		}
+	}
+	return len(m.Sources) > 0
 }
 
 // choose says which views and queries are restored, and names those that are not:

@@ -218,7 +218,11 @@ func historyKey(p *plan.View, given []duckext.KeyValue) (arrow.RecordBatch, erro
 		return fmt.Errorf("%s: the key of view %s is %s", what, p.Name, strings.Join(names, ", "))
 	}
 	if len(given) != len(p.Keys) {
-		return nil, form(fmt.Sprintf("%d values are given, not %d", len(given), len(p.Keys)))
+		what := "values are"
+		if len(given) == 1 {
+			what = "value is"
+		}
+		return nil, form(fmt.Sprintf("%d %s given, not %d", len(given), what, len(p.Keys)))
 	}
 	fields := make([]arrow.Field, len(p.Keys))
 	for i, k := range p.Keys {
