@@ -56,7 +56,7 @@ func (r *trickle) Next(ctx context.Context) (*kafka.Fetched, error) {
 		return f, ctx.Err()
 	}
 	select {
-	case <-time.After(r.begin.Add(time.Duration(r.taken-r.burst+1) * r.every).Sub(time.Now())):
+	case <-time.After(time.Until(r.begin.Add(time.Duration(r.taken-r.burst+1) * r.every))):
 		return r.Ready()
 	case <-ctx.Done():
 		return nil, ctx.Err()
