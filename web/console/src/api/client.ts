@@ -38,6 +38,8 @@ export async function runSql({ sql, id, signal }: SqlRequest): Promise<Answer> {
     ...(got.checkpoints && { checkpoints: got.checkpoints }),
     ...(got.undecoded && { undecoded: got.undecoded }),
     ...(got.backfilling && { backfilling: got.backfilling }),
+    ...(got.partial && got.partial.length > 0 && { partial: got.partial }),
+    ...(got.rows_cut && { rows_cut: true }),
     truncated: got.truncated === true || res.headers.get('Weir-Truncated') === '1',
     ms,
   }
@@ -46,10 +48,13 @@ export async function runSql({ sql, id, signal }: SqlRequest): Promise<Answer> {
 // exportSql runs the statement again and returns the answer in another form, with its epoch.
 export async function exportSql(sql: string, accept: string, signal?: AbortSignal) {
   const res = await send('/api/v1/sql', { method: 'POST', body: { sql, params: [] }, accept, signal })
+  const partial = res.headers.get('Weir-Partial')
   const blob = await res.blob().catch((err) => fail(err, 'the answer ended early; nothing was saved'))
   return {
     blob,
     epoch: res.headers.get('Weir-Epoch') ?? '',
+    ...(partial && { partial: partial.split(',').map(decodeURIComponent) }),
+    ...(res.headers.get('Weir-Rows-Cut') === '1' && { rows_cut: true }),
     truncated: res.headers.get('Weir-Truncated') === '1',
   }
 }

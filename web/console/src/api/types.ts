@@ -5,10 +5,14 @@ import type { Json } from './json.ts'
 export interface Column { name: string; type: string }
 export type Row = Json[]
 
+// What an answer lacks: `partial` names the sources of which only the newest records were read, rows_cut is true when
+// there were more rows than an answer holds. Where neither is there, truncated says that one of the two is so.
+export interface Whole { truncated?: boolean; partial?: string[]; rows_cut?: boolean }
+
 // A checkpoint that an answer was read from. An answer without one is of the present.
 export interface Past { id: number; epoch: number; savepoint?: string }
 
-export interface SqlAnswer { columns: Column[]; rows: Row[]; epoch: number; checkpoints?: Past[]; backfilling?: string[]; truncated?: boolean; undecoded?: number }
+export interface SqlAnswer extends Whole { columns: Column[]; rows: Row[]; epoch: number; checkpoints?: Past[]; backfilling?: string[]; undecoded?: number }
 
 export interface Position { topic: string; partition: number; next: number }
 
@@ -22,7 +26,7 @@ export interface View {
   sql: string
   source: string
   columns: ViewColumn[]
-  groups: number
+  groups: number | null // null for a plain view
   bytes: number
   epoch: number
   positions: Position[]
@@ -30,7 +34,7 @@ export interface View {
   rate: number
   state: State
   error?: string
-  quarantined: number
+  quarantined: number // records that this view refused
   export?: Export
 }
 
@@ -63,7 +67,7 @@ export interface Source {
   rate: number
   lag: number | null // null while nobody knows
   partitions: Partition[]
-  quarantined: number
+  quarantined: number // refusals: a record counts once for each view that refused it
   records: number
 }
 
@@ -82,12 +86,13 @@ export interface Checkpoint { id: number; savepoint?: string; epoch: number; cre
 export interface Status {
   epoch: number
   state: string
-  committed: string | null // RFC 3339: when the newest epoch was committed; null while nobody knows
+  committed: string | null // RFC 3339: when the newest epoch was that made the data younger; null while nobody knows
   uptime_s: number
   memory: number
   rate: number
   freshness_ms: number
   version: string
+  waiting?: string[] // sources that wait for their broker or topic, or have stopped; absent when none does
   read_only?: string // what weir open shows; absent where records are counted
 }
 

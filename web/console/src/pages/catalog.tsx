@@ -6,6 +6,8 @@ import { visible } from '../grid/text.ts'
 import { queryOf } from '../sql/examples.ts'
 import { quoteName } from '../sql/suggest.ts'
 import { catalogError, sources, views } from '../store/catalog.ts'
+import { readOnly } from '../store/connection.ts'
+import { troubleOf } from '../ui/condition.ts'
 import { Button, Icon } from '../ui/parts.tsx'
 import { count } from '../ui/format.ts'
 
@@ -28,10 +30,10 @@ export function Catalog(a: Actions) {
       {!loading && (
         <>
           <h2>Views</h2>
-          {kept.map((v) => <Entry key={v.name} {...a} relation={v} note={v.kind === 'materialized' ? count(v.groups) : 'view'} bad={v.error} />)}
+          {kept.map((v) => <Entry key={v.name} {...a} relation={v} note={v.kind === 'materialized' ? count(v.groups) : 'view'} trouble={v.kind === 'materialized' && readOnly.value === '' ? troubleOf(v) : undefined} />)}
           {kept.length === 0 && <p class="hint">{filter ? 'None matches.' : 'None yet. CREATE MATERIALIZED VIEW makes one.'}</p>}
           <h2>Sources</h2>
-          {read.map((s) => <Entry key={s.name} {...a} relation={s} note={s.format} bad={s.error} />)}
+          {read.map((s) => <Entry key={s.name} {...a} relation={s} note={s.format} trouble={readOnly.value === '' ? troubleOf(s) : undefined} unread={readOnly.value !== ''} />)}
           {read.length === 0 && <p class="hint">{filter ? 'None matches.' : 'None yet. CREATE SOURCE connects a topic.'}</p>}
         </>
       )}
@@ -39,7 +41,8 @@ export function Catalog(a: Actions) {
   )
 }
 
-function Entry({ relation, note, bad, insert, open }: Actions & { relation: { name: string; columns: readonly ViewColumn[] }; note: string; bad?: string | undefined }) {
+// Entry is one of them. No query reads an `unread` source.
+function Entry({ relation, note, trouble, unread, insert, open }: Actions & { relation: { name: string; columns: readonly ViewColumn[] }; note: string; trouble: ReturnType<typeof troubleOf>; unread?: boolean }) {
   const [unfolded, setUnfolded] = useState(false)
   const name = visible(relation.name)
   return (
@@ -48,9 +51,9 @@ function Entry({ relation, note, bad, insert, open }: Actions & { relation: { na
         <button type="button" class="entry-name" aria-expanded={unfolded} onClick={() => setUnfolded(!unfolded)} title={name}>
           <Icon name="right" />
           <span>{name}</span>
-          <small class={bad ? 'bad' : ''}>{bad ? 'error' : note}</small>
+          <small class={trouble?.look ?? ''}>{trouble?.text ?? note}</small>
         </button>
-        <Button look="quiet" icon="play" aria-label={`Query ${name}`} title={`Query ${name}`} onClick={() => open(queryOf(relation), true)} />
+        {!unread && <Button look="quiet" icon="play" aria-label={`Query ${name}`} title={`Query ${name}`} onClick={() => open(queryOf(relation), true)} />}
       </div>
       {unfolded && (
         <ul>

@@ -8,7 +8,7 @@ import { visible } from '../grid/text.ts'
 
 const margin = { top: 30, right: 34, bottom: 30, left: 72 }
 
-export function ChartView({ columns, rows }: { columns: readonly Column[]; rows: readonly Json[][] }) {
+export function ChartView({ columns, rows, keys }: { columns: readonly Column[]; rows: readonly Json[][]; keys?: readonly number[] }) {
   const host = useRef<HTMLDivElement>(null)
   const [size, setSize] = useState({ width: 800, height: 300 })
   const [hover, setHover] = useState<number | undefined>()
@@ -18,7 +18,7 @@ export function ChartView({ columns, rows }: { columns: readonly Column[]; rows:
     watch.observe(host.current!)
     return () => watch.disconnect()
   }, [])
-  const chart = chartOf(columns, rows, measure)
+  const chart = chartOf(columns, rows, measure, keys)
   if (!chart) return null
   return (
     <div class="chart">
@@ -111,4 +111,4 @@ function path(values: (number | null)[], x: (i: number) => number, y: (v: number
 
 const clip = (s: string, n: number) => (s.length > n ? s.slice(0, n - 1) + '…' : s)
 
-const short = (n: number) => new Intl.NumberFormat('en', { notation: Math.abs(n) >= 10_000 ? 'compact' : 'standard', maximumFractionDigits: 3 }).format(n)
+const short = (n: number) => new Intl.NumberFormat('en', { notation: Math.abs(n) >= 1_000_000 ? 'compact' : 'standard', maximumFractionDigits: 3 }).format(n)

@@ -14,6 +14,8 @@ import { Button, Dialog, Empty } from '../ui/parts.tsx'
 import type { Point } from '../sql/past.ts'
 import { Compare } from './compare.tsx'
 
+const shownViews = 4
+
 export function CheckpointsPage() {
   const [all, setAll] = useState<readonly Checkpoint[] | undefined>()
   const [error, setError] = useState('')
@@ -78,16 +80,16 @@ export function CheckpointsPage() {
       )}
       {all && all.length > 0 && (
         <div class="table-box" tabIndex={0} role="region" aria-label="All checkpoints">
-          <table>
+          <table class="checkpoints">
             <thead><tr><th scope="col">Version</th><th scope="col">Taken</th><th scope="col" class="num">Epoch</th><th scope="col" class="num">Size</th><th scope="col">Views</th><th scope="col"><span class="off-screen">Actions</span></th></tr></thead>
             <tbody>
               {all.map((c) => (
                 <tr key={c.id}>
                   <th scope="row">{count(c.id)}{c.savepoint !== undefined && <span class="badge key-badge">{visible(c.savepoint)}</span>}</th>
                   <td>{moment(c.created, now.value)} <span class="dim">{ago(Math.max(0, now.value - Date.parse(c.created)))}</span></td>
-                  <td class="num">{count(c.epoch)}</td>
+                  <td class="num"><span class="narrow">epoch </span>{count(c.epoch)}</td>
                   <td class="num">{bytes(c.bytes)}</td>
-                  <td class="wrap">{names(c).length > 0 ? names(c).map((n) => visible(n)).join(', ') : typeof c.views === 'number' ? count(c.views) : ''}</td>
+                  <td class="wrap views" title={names(c).map((n) => visible(n)).join(', ')}>{viewsOf(c)}</td>
                   <td class="actions">
                     {c.savepoint !== undefined && readOnly.value === '' && <Button look="quiet" onClick={() => setDropping(c)}>Drop<span class="off-screen"> {visible(c.savepoint)}</span></Button>}
                     <Button look="quiet" onClick={() => setChosen({ from: c.id, to: 'live' })} aria-pressed={from === c.id}>Compare<span class="off-screen"> version {c.id}</span></Button>
@@ -110,7 +112,7 @@ export function CheckpointsPage() {
         <Dialog title="Drop a savepoint" close={() => setDropping(undefined)}>
           <p>Savepoint <strong>{visible(dropping.savepoint ?? '')}</strong> (version {dropping.id}) will be gone for good.</p>
           <p class="dialog-foot">
-            <Button onClick={() => setDropping(undefined)}>Keep it</Button>
+            <Button data-first onClick={() => setDropping(undefined)}>Keep it</Button>
             <Button look="danger" onClick={() => void drop(dropping)}>Drop it</Button>
           </p>
         </Dialog>
@@ -141,7 +143,7 @@ function NewSavepoint({ close, done }: { close(): void; done(): Promise<void> })
       <form class="lookup" onSubmit={submit}>
         <label>
           <span>Name</span>
-          <input class="field" required maxLength={200} value={name} onInput={(e) => setName(e.currentTarget.value)} />
+          <input class="field" data-first required maxLength={200} value={name} onInput={(e) => setName(e.currentTarget.value)} />
         </label>
         <Button type="submit" look="primary" disabled={busy}>{busy ? 'Writing …' : 'Create'}</Button>
       </form>
@@ -149,6 +151,13 @@ function NewSavepoint({ close, done }: { close(): void; done(): Promise<void> })
       <p class="hint">A checkpoint that stays until it is dropped. In SQL: <code>CREATE SAVEPOINT 'name'</code></p>
     </Dialog>
   )
+}
+
+// viewsOf names some of the views in it, and counts the others.
+function viewsOf(c: Checkpoint): string {
+  const all = names(c).map((n) => visible(n))
+  if (all.length === 0) return typeof c.views === 'number' ? count(c.views) : ''
+  return all.length <= shownViews + 1 ? all.join(', ') : `${all.slice(0, shownViews).join(', ')} and ${all.length - shownViews} more`
 }
 
 // names copes with a list of names, and with a list of objects that have one.

@@ -181,16 +181,25 @@ function Pair({ row, change: c, deltaType }: { row: Row; change: Shape['changes'
   const before = row[c.before]!
   const after = row[c.after]!
   const look = c.delta === undefined ? '' : 'num'
-  if (row[0] === 'added') return <td class={`${look} ${show(after, c.type).look}`}>{show(after, c.type).text}</td>
-  if (row[0] === 'removed') return <td class={`${look} ${show(before, c.type).look}`}>{show(before, c.type).text}</td>
-  if (textOf(before, c.type) === textOf(after, c.type) && (before === null) === (after === null)) return <td class={`${look} dim`}>{show(before, c.type).text}</td>
+  if (row[0] === 'added') return <td class={`${look} ${show(after, c.type).look}`}><Short value={after} type={c.type} /></td>
+  if (row[0] === 'removed') return <td class={`${look} ${show(before, c.type).look}`}><Short value={before} type={c.type} /></td>
+  if (textOf(before, c.type) === textOf(after, c.type) && (before === null) === (after === null)) return <td class={`${look} dim`}><Short value={before} type={c.type} /></td>
   const delta = c.delta === undefined ? null : row[c.delta]!
   return (
     <td class={look}>
-      <span class="was">{show(before, c.type).text}</span> <span class="off-screen">became</span><span aria-hidden="true">→</span> {show(after, c.type).text}
-      {delta !== null && <strong class="delta">{signed(textOf(delta, deltaType))}</strong>}
+      <span class="was"><Short value={before} type={c.type} /></span> <span class="off-screen">became</span><span aria-hidden="true">→</span> <Short value={after} type={c.type} />
+      {delta !== null && <strong class="delta"><Short value={delta} type={deltaType} sign /></strong>}
     </td>
   )
+}
+
+// Short is a value in little room: a double has seven digits of meaning, and all of them where the pointer rests.
+function Short({ value, type, sign }: { value: Json; type: string; sign?: boolean }) {
+  const put = (text: string) => (sign ? signed(text) : text)
+  const whole = put(show(value, type).text)
+  if (typeof value !== 'number' || !/^(DOUBLE|FLOAT)$/i.test(type) || Number.isInteger(value)) return <>{whole}</>
+  const short = put(String(Number(value.toPrecision(7))))
+  return short === whole ? <>{whole}</> : <span title={whole}>{short}</span>
 }
 
 const signed = (text: string) => (text.startsWith('-') ? '−' + text.slice(1) : '+' + text)

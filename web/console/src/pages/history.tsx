@@ -13,7 +13,7 @@ export function History(p: { close(): void; open(sql: string): void }) {
   return (
     <Dialog title="History" wide close={p.close}>
       <div class="history-head">
-        <input type="search" class="field" aria-label="Search the history" placeholder="Search" value={filter} onInput={(e) => setFilter(e.currentTarget.value)} />
+        <input type="search" class="field" data-first aria-label="Search the history" placeholder="Search" value={filter} onInput={(e) => setFilter(e.currentTarget.value)} />
         <Button disabled={history.value.length === 0} onClick={clearHistory}>Clear</Button>
       </div>
       {found.length === 0 && <p class="hint">{history.value.length === 0 ? 'Nothing was run in this browser yet.' : 'Nothing matches.'}</p>}

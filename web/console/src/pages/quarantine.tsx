@@ -24,7 +24,7 @@ export function Quarantine({ source, close }: { source: string; close(): void })
   return (
     <Dialog title={`Quarantine of ${visible(source)}`} wide close={close}>
       <div class="history-head">
-        <p class="hint">{records ? `${plural(records.length, 'record')}${records.length === limit ? ', the newest' : ''}, ${plural(reasons.size, 'reason')}` : 'Loading …'}</p>
+        <p class="hint">{records ? `${plural(records.length, 'refusal')}${records.length === limit ? ', the newest' : ''}, ${plural(reasons.size, 'reason')}. A record that several views refuse is counted once for each.` : 'Loading …'}</p>
         <span class="gap" />
         <Button onClick={read}>Refresh</Button>
       </div>

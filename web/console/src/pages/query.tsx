@@ -7,7 +7,7 @@ import { load, save } from '../store/prefs.ts'
 import { dropSql, route, sqlLink } from '../store/route.ts'
 import { cancel, dropRun, isRead, liveState, run, runOf, setLive, type Run } from '../store/runs.ts'
 import { active, activeId, closeTab, fill, firstVisit, goTo, newTab, renameTab, setText, tabs, unsaved } from '../store/tabs.ts'
-import { online } from '../store/connection.ts'
+import { online, readOnly, status } from '../store/connection.ts'
 import { duration, plural } from '../ui/format.ts'
 import { byteToIndex } from '../sql/split.ts'
 import { firstQuery } from '../sql/examples.ts'
@@ -87,10 +87,10 @@ export function QueryPage() {
 
   // At a first visit the editor is filled once the catalogue is known.
   useEffect(() => effect(() => {
-    if (!firstVisit.value || !views.value || !sources.value) return
+    if (!firstVisit.value || !views.value || !sources.value || !status.value) return
     firstVisit.value = false
     const t = active.peek()
-    if (t && t.text === '') fill(t.id, firstQuery(views.value, sources.value))
+    if (t && t.text === '') fill(t.id, firstQuery(views.value, sources.value, readOnly.value !== ''))
   }), [])
 
   useEffect(() => {
@@ -121,7 +121,7 @@ export function QueryPage() {
           {running
             ? <Button look="danger" icon="stop" onClick={() => cancel(activeId.peek())}>Cancel <kbd>Esc</kbd></Button>
             : <Button look="primary" icon="play" disabled={!ready} onClick={() => void start()}>Run <kbd>{modifier} ↵</kbd></Button>}
-          <Switch label="Live" on={current.live} change={live} title="Run again on every commit of new data" disabled={!current.live && current.state === 'done' && !isRead(current.sql)} />
+          {readOnly.value === '' && <Switch label="Live" on={current.live} change={live} title="Run again on every commit of new data" disabled={!current.live && current.state === 'done' && !isRead(current.sql)} />}
           <span class="live-note">{current.live ? liveNote(current.answer?.ms ?? 0) : ''}</span>
           <span class="gap" />
           {unsaved.value && <span class="warn-text">This browser keeps no drafts: its storage is full or off</span>}

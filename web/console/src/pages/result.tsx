@@ -1,24 +1,26 @@
 // What a run answered: stamp, grid or chart, error, or what to do first.
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { exportSql } from '../api/client.ts'
+import { exportSql, type Answer } from '../api/client.ts'
 import { stringify } from '../api/json.ts'
-import { spreadsheetSafe } from '../grid/copy.ts'
+import { spreadsheetSafe, tsv } from '../grid/copy.ts'
 import { keyColumns } from '../grid/changes.ts'
-import { chartOf } from '../grid/chart.ts'
+import { chartOf, keysOf } from '../grid/chart.ts'
 import { sortRows } from '../grid/order.ts'
 import { isSingle, rectangle, type Selection } from '../grid/selection.ts'
 import { kindOf, textOf, visible } from '../grid/text.ts'
 import { GridView } from '../grid/view.ts'
+import { isCut, lacks } from '../grid/whole.ts'
 import { examples } from '../sql/examples.ts'
 import { sources, views } from '../store/catalog.ts'
-import { commits, epoch, now } from '../store/connection.ts'
+import { commits, epoch, now, readOnly } from '../store/connection.ts'
 import { isRead, type Run } from '../store/runs.ts'
 import { toast } from '../store/toast.ts'
 import { count, duration, plural } from '../ui/format.ts'
 import { Button, copy, Dialog, Empty, Menu } from '../ui/parts.tsx'
 import { errorIndex } from './query.tsx'
 import { ChartView } from './chart.tsx'
+import { isPlan, Plan } from './plan.tsx'
 
 interface Props {
   run: Run
@@ -30,7 +32,7 @@ interface Props {
 
 export function Result(p: Props) {
   const { run } = p
-  const [chart, setChart] = useState(false)
+  const [charts, setCharts] = useState<Record<string, string>>({}) // by tab, the columns that are drawn
   const [sort, setSort] = useState<{ column: number; descending: boolean } | undefined>()
   const [selection, setSelection] = useState<Selection | undefined>()
   const [cell, setCell] = useState<{ row: number; column: number } | undefined>()
@@ -40,8 +42,14 @@ export function Result(p: Props) {
   if (run.state === 'cancelled') return <section class="result"><Empty title="Cancelled"><p>The statement was stopped. Nothing it would have answered is shown.</p></Empty></section>
   const { answer } = run
   if (!answer) return run.state === 'running' ? <Waiting run={run} /> : <First open={p.open} />
-  const drawable = chartOf(answer.columns, answer.rows) !== undefined
-  const asChart = chart && drawable
+  // A chart is of these columns: another statement's answer is a table until its chart is asked for.
+  const keys = keysOf(answer.columns, keyColumns(run.sql, answer.columns, views.value ?? []))
+  const drawable = isRead(run.sql) && drawn(answer, keys)
+  const shape = answer.columns.map((c) => `${c.name} ${c.type}`).join('\n')
+  const asChart = drawable && charts[p.tab] === shape
+  const setChart = (on: boolean) => setCharts({ ...charts, [p.tab]: on ? shape : '' })
+  const plan = isPlan(run.sql, answer.columns)
+  const everything = () => tsv(answer.columns, (i) => answer.rows[i] ?? [], { top: 0, left: 0, bottom: answer.rows.length - 1, right: answer.columns.length - 1 }, true)
   return (
     <section class={`result ${run.state === 'running' ? 'stale' : ''}`} aria-label="Result">
       <div class="result-head">
@@ -53,8 +61,8 @@ export function Result(p: Props) {
           <Button icon="chart" aria-label="Chart" title={drawable ? 'Chart' : 'A chart needs a column of numbers'} aria-pressed={asChart} disabled={!drawable} onClick={() => setChart(true)} />
         </div>
         <Menu label="Copy" icon="copy" disabled={answer.rows.length === 0} items={[
-          { name: 'Everything', note: 'TSV with a header', act: () => void copy(grid.current?.selectedTsv(true) ?? '', plural(answer.rows.length, 'row')) },
-          { name: 'Selection', note: 'TSV', act: () => void copy(grid.current?.selectedTsv(false) ?? '', 'the selection') },
+          { name: 'Everything', note: 'TSV with a header', act: () => void copy(grid.current?.selectedTsv(true) ?? everything(), plural(answer.rows.length, 'row')) },
+          ...(asChart || plan ? [] : [{ name: 'Selection', note: 'TSV', act: () => void copy(grid.current?.selectedTsv(false) ?? '', 'the selection') }]),
           { name: 'As JSON', note: 'rows as objects', act: () => void copy(asJson(run), plural(answer.rows.length, 'row')) },
         ]} />
         <Menu label="Export" icon="down" disabled={!isRead(run.sql)} items={[
@@ -68,13 +76,16 @@ export function Result(p: Props) {
       </div>
       {answer.backfilling && <p class="truncated" role="note">Not whole yet: {answer.backfilling.map((v) => visible(v)).join(', ')} still {answer.backfilling.length === 1 ? 'reads' : 'read'} old records.</p>}
       {answer.undecoded && <p class="truncated" role="note">{plural(answer.undecoded, 'record')} of the newest could not be decoded and {answer.undecoded === 1 ? 'is' : 'are'} not shown.</p>}
-      {answer.truncated && <p class="truncated" role="note">Cut at {plural(answer.rows.length, 'row')}: there is more. Add a LIMIT or aggregate{sort ? '; the order is that of these rows alone' : ''}.</p>}
+      {lacks(answer, answer.rows.length).map((l) => (
+        <p key={l} class="truncated" role="note">{l}{l.startsWith('Cut') ? `: there is more. Add a LIMIT or aggregate${sort ? '; the order is that of these rows alone' : ''}` : '. Older ones are in no figure here: that takes a materialized view'}.</p>
+      ))}
       {asChart
-        ? <ChartView columns={answer.columns} rows={answer.rows} />
+        ? <ChartView columns={answer.columns} rows={answer.rows} keys={keys} />
+        : plan ? <Plan answer={answer} />
         : answer.columns.length === 0
           ? <Empty title="Done"><p>The statement has no rows to show.</p></Empty>
           : <Grid run={run} grid={grid} sort={sort} setSort={setSort} selected={setSelection} open={(row, column) => setCell({ row, column })} />}
-      {!asChart && answer.columns.length > 0 && <Foot run={run} grid={grid} selection={selection} />}
+      {!asChart && !plan && answer.columns.length > 0 && <Foot run={run} grid={grid} selection={selection} />}
       {cell && answer.columns[cell.column] && (
         <Dialog title={visible(answer.columns[cell.column]!.name)} wide close={() => { setCell(undefined); document.getElementById('grid')?.focus() }}>
           <Value run={run} {...cell} />
@@ -83,6 +94,9 @@ export function Result(p: Props) {
     </section>
   )
 }
+
+// drawn reports whether there is a chart of an answer.
+const drawn = (a: Answer, keys: readonly number[]) => chartOf(a.columns, a.rows, undefined, keys) !== undefined
 
 // Stamp says which state of the data a result is of.
 function Stamp({ run }: { run: Run }) {
@@ -95,7 +109,7 @@ function Stamp({ run }: { run: Run }) {
       <div><dt>epoch</dt><dd>{count(answer.epoch)}</dd></div>
       {answer.checkpoints && <div title="Checkpoints that it was read from"><dt>from</dt><dd>{answer.checkpoints.map((c) => (c.savepoint === undefined ? `version ${c.id}` : visible(c.savepoint))).join(', ')}</dd></div>}
       <div title="How old the newest data in it was when it was answered"><dt>data</dt><dd>{old === undefined ? '–' : `${duration(old)} old`}</dd></div>
-      <div><dt>{answer.rows.length === 1 ? 'row' : 'rows'}</dt><dd>{count(answer.rows.length)}{answer.truncated ? '+' : ''}</dd></div>
+      <div><dt>{answer.rows.length === 1 ? 'row' : 'rows'}</dt><dd>{count(answer.rows.length)}{isCut(answer) ? '+' : ''}</dd></div>
       <div><dt>time</dt><dd>{duration(answer.ms)}</dd></div>
       {!run.live && behind > 0 && (
         <div class="behind" title="Commits since then"><dt>answered</dt><dd>{duration(Math.max(0, now.value - run.answered))} ago, {count(behind)} {behind === 1 ? 'epoch' : 'epochs'} behind</dd></div>
@@ -210,7 +224,7 @@ function Failure({ run, goTo, place }: Props) {
 }
 
 function First({ open }: Pick<Props, 'open'>) {
-  const list = examples(views.value ?? [], sources.value ?? [])
+  const list = examples(views.value ?? [], sources.value ?? [], readOnly.value !== '')
   return (
     <section class="result" aria-label="Result">
       <Empty title="No result yet">
@@ -247,7 +261,7 @@ async function save(sql: string, accept: string, extension: string, change?: (te
     a.download = `weir-epoch-${got.epoch || 'unknown'}.${extension}`
     a.click()
     setTimeout(() => URL.revokeObjectURL(a.href), 60_000)
-    toast(got.truncated ? `Saved ${a.download}, cut at the server's limit of rows` : `Saved ${a.download}`, got.truncated)
+    toast(got.truncated ? `Saved ${a.download}, which is not whole. ${lacks(got).join('. ')}` : `Saved ${a.download}`, got.truncated)
   } catch (err) {
     toast(`Not exported: ${visible((err as Error).message)}`, true)
   }

@@ -14,6 +14,8 @@ import { Button, copy, Empty, Spark, SqlText, StateBadge, useReveal } from '../u
 import { Quarantine } from './quarantine.tsx'
 import { Loading } from './views.tsx'
 
+const onceEach = 'A record that several views refuse is counted once for each of them'
+
 export function SourcesPage() {
   const all = sources.value
   const [quarantine, setQuarantine] = useState('')
@@ -26,10 +28,11 @@ export function SourcesPage() {
         <h1>Sources</h1>
         <p class="hint">{rate(all.reduce((n, s) => n + s.rate, 0))} records/s, {behind(all.map((s) => s.lag))}</p>
       </div>
+      {!shown && route.value.name !== '' && <p class="warn-box" role="status">There is no source {visible(route.value.name)}.</p>}
       <div class="table-box" tabIndex={0} role="region" aria-label="All sources">
         <table>
           <thead>
-            <tr><th scope="col">Name</th><th scope="col">State</th><th scope="col">Topic</th><th scope="col">Format</th><th scope="col" class="num" colSpan={2}>Records/s</th><th scope="col" class="num">Lag</th><th scope="col" class="num">Records</th><th scope="col" class="num">Quarantined</th></tr>
+            <tr><th scope="col">Name</th><th scope="col">State</th><th scope="col">Topic</th><th scope="col">Format</th><th scope="col" class="num" colSpan={2}>Records/s</th><th scope="col" class="num">Lag</th><th scope="col" class="num">Records</th><th scope="col" class="num" title={onceEach}>Refused, <small>counted once per view</small></th></tr>
           </thead>
           <tbody>
             {all.map((s) => (
@@ -42,7 +45,7 @@ export function SourcesPage() {
                 <td class="num">{rate(s.rate)}</td>
                 <td class={`num ${s.lag ? '' : 'dim'}`}>{lag(s.lag)}</td>
                 <td class="num">{count(s.records)}</td>
-                <td class="num">{s.quarantined > 0 ? <button type="button" class="as-link warn-text" onClick={() => setQuarantine(s.name)}>{count(s.quarantined)}<span class="off-screen"> quarantined records of {visible(s.name)}</span></button> : <span class="dim">0</span>}</td>
+                <td class="num">{s.quarantined > 0 ? <button type="button" class="as-link warn-text" onClick={() => setQuarantine(s.name)}>{count(s.quarantined)}<span class="off-screen"> refused, counted once per view, of {visible(s.name)}</span></button> : <span class="dim">0</span>}</td>
               </tr>
             ))}
           </tbody>
@@ -63,11 +66,11 @@ function Detail({ source: s, quarantine }: { source: Source; quarantine(): void 
         <h2>{visible(s.name)}</h2>
         <StateBadge state={s.state} error={s.error} />
         <span class="gap" />
-        {s.quarantined > 0 && <Button onClick={quarantine}>Quarantine ({count(s.quarantined)})</Button>}
-        <Button onClick={() => openInEditor(createView(s), false)}>New view …</Button>
-        <Button look="primary" icon="play" onClick={() => openInEditor(`SELECT * FROM ${quoteName(s.name)} LIMIT 100`, true)}>Newest records</Button>
+        {s.quarantined > 0 && <Button onClick={quarantine} title={onceEach}>Quarantine ({count(s.quarantined)})</Button>}
+        {readOnly.value === '' && <Button onClick={() => openInEditor(createView(s), false)}>New view …</Button>}
+        {readOnly.value === '' && <Button look="primary" icon="play" onClick={() => openInEditor(`SELECT * FROM ${quoteName(s.name)} LIMIT 100`, true)}>Newest records</Button>}
       </div>
-      {s.error && readOnly.value === '' && <p class="error-box">{visible(s.error, '\n')}</p>}
+      {s.error && readOnly.value === '' && <p class={s.state === 'waiting' ? 'warn-box' : 'error-box'}>{visible(s.error, '\n')}</p>}
       <div class="columns-2">
         <div>
           <h3>Partitions</h3>

@@ -24,6 +24,7 @@ export function ViewsPage() {
         <h1>Views</h1>
         <p class="hint">{plural(all.filter((v) => v.kind === 'materialized').length, 'materialized view')}, {bytes(all.reduce((n, v) => n + (v.bytes ?? 0), 0))} of state</p>
       </div>
+      {!shown && route.value.name !== '' && <p class="warn-box" role="status">There is no view {visible(route.value.name)}.</p>}
       <div class="table-box" tabIndex={0} role="region" aria-label="All views">
         <table>
           <thead>
@@ -35,7 +36,7 @@ export function ViewsPage() {
                 <th scope="row"><a href={link('views', v.name)} aria-current={v === shown ? 'true' : undefined}>{visible(v.name)}</a></th>
                 {v.kind === 'materialized'
                   ? <>
-                      <td><StateBadge state={v.state} error={v.error} />{v.error && readOnly.value === '' && <span class="why" title={visible(v.error)}>{visible(v.error)}</span>}</td>
+                      <td><StateBadge state={v.state} error={v.error} />{v.error && readOnly.value === '' && <span class={`why ${v.state === 'waiting' ? 'warn' : ''}`} title={visible(v.error)}>{visible(v.error)}</span>}</td>
                       <td>{visible(v.source ?? '')}</td>
                       <td class="spark-cell"><Spark values={rateHistory.value.get('view ' + v.name) ?? []} /></td>
                       <td class="num">{rate(v.rate)}</td>
@@ -51,7 +52,7 @@ export function ViewsPage() {
           </tbody>
         </table>
       </div>
-      {shown ? <Detail key={shown.name} view={shown} /> : route.value.name !== '' ? <p class="hint">There is no view {visible(route.value.name)} any more.</p> : <p class="hint">Choose a view to see its SQL, columns and positions, and to look up a group.</p>}
+      {shown ? <Detail key={shown.name} view={shown} /> : <p class="hint">Choose a view to see its SQL, columns and positions, and to look up a group.</p>}
     </div>
   )
 }
@@ -66,7 +67,7 @@ function Detail({ view: v }: { view: View }) {
         <Button look="primary" icon="play" onClick={() => openInEditor(queryOf(v), true)}>Query it</Button>
         {v.kind === 'materialized' && readOnly.value === '' && <Button onClick={() => openInEditor(`VERIFY VIEW ${quoteName(v.name)}`, false)} title="Recomputes the view from its topic and compares">Verify …</Button>}
       </div>
-      {v.error && readOnly.value === '' && <p class="error-box">{visible(v.error, '\n')}</p>}
+      {v.error && readOnly.value === '' && <p class={v.state === 'waiting' ? 'warn-box' : 'error-box'}>{visible(v.error, '\n')}</p>}
       {v.quarantined > 0 && <p class="warn-box">{plural(v.quarantined, 'record')} could not be evaluated for this view. <a href={link('sources', v.source)}>See them at {visible(v.source)}</a></p>}
       {v.export?.error && <p class="warn-box">{v.export.error.startsWith('waits ') ? <>The export {visible(v.export.error, '\n')}.</> : <>The view was not exported: {visible(v.export.error, '\n')}. The next checkpoint is tried.</>}</p>}
       <div class="columns-2">

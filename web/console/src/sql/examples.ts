@@ -12,9 +12,14 @@ export const createSource = `CREATE SOURCE orders (
   connector = 'kafka', brokers = 'localhost:9092', topic = 'orders', format = 'json'
 );`
 
-// firstQuery fills the editor at a first visit.
-export function firstQuery(views: readonly View[], sources: readonly Source[]): string {
+// firstQuery fills the editor at a first visit. Of what is read only nothing changes, and no source can be read.
+export function firstQuery(views: readonly View[], sources: readonly Source[], readOnly = false): string {
   const view = best(views)
+  if (readOnly) {
+    return view
+      ? `-- ${view.name} as the checkpoint has it. Ctrl+Enter (Cmd+Enter) runs the statement at the cursor.\n${topOf(view)};\n`
+      : '-- This checkpoint has no view.\n'
+  }
   if (view) {
     return `-- ${view.name} is kept up to date as events arrive. Ctrl+Enter (Cmd+Enter) runs the statement\n` +
       `-- at the cursor; the Live switch runs it again on every commit.\n${topOf(view)};\n`
@@ -25,7 +30,7 @@ export function firstQuery(views: readonly View[], sources: readonly Source[]): 
 }
 
 // examples are a handful of statements that work right now.
-export function examples(views: readonly View[], sources: readonly Source[]): Example[] {
+export function examples(views: readonly View[], sources: readonly Source[], readOnly = false): Example[] {
   const out: Example[] = []
   const view = best(views)
   if (view) {
@@ -50,6 +55,7 @@ export function examples(views: readonly View[], sources: readonly Source[]): Ex
       sql: `SELECT ${quoteName(time.name)}, sum(${quoteName(numberOf(timed)!.name)}) AS total\nFROM ${quoteName(timed.name)}\nGROUP BY ALL ORDER BY 1`,
     })
   }
+  if (readOnly) return out
   if (sources[0]) {
     out.push({ title: `Newest records of ${sources[0].name}`, sql: `SELECT * FROM ${quoteName(sources[0].name)} LIMIT 100` })
     out.push({ title: `A view over ${sources[0].name}`, sql: createView(sources[0]) })

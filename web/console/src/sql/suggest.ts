@@ -166,7 +166,7 @@ const keyword = (k: string, weight: number): Suggestion => ({ label: k, kind: 'k
 function unique(options: Suggestion[]): Suggestion[] {
   const seen = new Set<string>()
   return options.filter((o) => {
-    const id = o.kind + ' ' + o.label + ' ' + o.detail
+    const id = o.kind + ' ' + o.label.toLowerCase()
     return !seen.has(id) && seen.add(id)
   })
 }

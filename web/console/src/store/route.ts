@@ -1,8 +1,12 @@
 // Where the page is: the part of the address after #. A link with SQL fills the editor and runs nothing.
 
 import { signal } from '@preact/signals'
+import { visible } from '../grid/text.ts'
+import { toast } from './toast.ts'
 
-export type Page = 'query' | 'views' | 'sources' | 'checkpoints'
+const pages = ['query', 'views', 'sources', 'checkpoints'] as const
+
+export type Page = (typeof pages)[number]
 
 export interface Route { page: Page; name: string; sql: string }
 
@@ -17,7 +21,13 @@ export function go(page: Page, name = '') {
 }
 
 export function watchRoute() {
-  window.addEventListener('hashchange', () => (route.value = parse(location.hash)))
+  const follow = () => {
+    const path = location.hash.replace(/^#\/?/, '').split(/[/?]/)[0]!
+    if (path !== '' && !path.includes('=') && !pages.some((p) => p === path)) toast(`There is no page ${visible(safeDecode(path))}`, true)
+    route.value = parse(location.hash)
+  }
+  window.addEventListener('hashchange', follow)
+  follow()
 }
 
 // takeToken removes a log-in token from the address, so that it is in no history and no screenshot.
@@ -39,9 +49,8 @@ export function dropSql() {
 function parse(hash: string): Route {
   const [path = '', search = ''] = hash.replace(/^#\/?/, '').split('?', 2)
   const [page, name = ''] = path.split('/')
-  const known = ['query', 'views', 'sources', 'checkpoints'] as const
   return {
-    page: known.find((p) => p === page) ?? 'query',
+    page: pages.find((p) => p === page) ?? 'query',
     name: safeDecode(name),
     sql: safeDecode(/(?:^|&)sql=([^&]*)/.exec(search)?.[1] ?? ''),
   }

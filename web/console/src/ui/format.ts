@@ -1,11 +1,9 @@
-// Numbers, sizes, times and ages as people read them. Thousands are set apart by a narrow space.
-
-const space = '\u202f'
+// Numbers, sizes, times and ages as people read them. Thousands are set apart by commas, as charts do.
 
 export function count(n: number | bigint | null | undefined): string {
   if (n === null || n === undefined) return '–'
   const whole = typeof n === 'bigint' ? n : Math.round(n)
-  return String(whole).replace(/\B(?=(\d{3})+$)/g, space)
+  return String(whole).replace(/\B(?=(\d{3})+$)/g, ',')
 }
 
 // lag is a count that nobody may know, as without a broker that answers.

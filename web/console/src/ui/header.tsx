@@ -5,6 +5,7 @@ import { dataAge, epoch, online, rates, readOnly, status } from '../store/connec
 import { setTheme, theme, type Theme } from '../store/prefs.ts'
 import { link, route, type Page } from '../store/route.ts'
 import { visible } from '../grid/text.ts'
+import { conditionOf, troubleOf } from './condition.ts'
 import { age, bytes, count, duration, rate } from './format.ts'
 import { Button, Mark, Spark } from './parts.tsx'
 
@@ -13,9 +14,8 @@ const next: Record<Theme, Theme> = { system: 'light', light: 'dark', dark: 'syst
 const icons = { system: 'auto', light: 'sun', dark: 'moon' } as const
 
 export function Header({ help }: { help(): void }) {
-  const troubled = (views.value ?? []).filter((v) => v.error).length
-  const stopped = (sources.value ?? []).filter((s) => s.error || s.state === 'stopped').length
-  const trouble: Partial<Record<Page, number>> = readOnly.value !== '' ? {} : { views: troubled, sources: stopped }
+  const bad = (all: readonly { state: string; error?: string }[] | undefined) => (all ?? []).filter((p) => troubleOf(p)?.look === 'bad').length
+  const trouble: Partial<Record<Page, number>> = readOnly.value !== '' ? {} : { views: bad(views.value), sources: bad(sources.value) }
   return (
     <header class="top">
       <a class="brand" href={link('query')} aria-label="Weir, query page">
@@ -26,7 +26,7 @@ export function Header({ help }: { help(): void }) {
         {pages.map(([page, name]) => (
           <a key={page} href={link(page)} aria-current={route.value.page === page ? 'page' : undefined}>
             {name}
-            {trouble[page] ? <span class="count bad" title={`${trouble[page]} with an error`}>{trouble[page]}<span class="off-screen"> with an error</span></span> : null}
+            {trouble[page] ? <span class="count bad" title={`${trouble[page]} stopped or in error`}>{trouble[page]}<span class="off-screen"> stopped or in error</span></span> : null}
           </a>
         ))}
       </nav>
@@ -40,8 +40,10 @@ export function Header({ help }: { help(): void }) {
 function Pulse() {
   const s = status.value
   if (!s) return <div class="pulse"><span class="dot warn" />{online.value ? 'connecting' : 'offline'}</div>
-  const state = !online.value ? 'offline' : s.state.toLowerCase().replaceAll('_', ' ')
-  const look = !online.value ? 'bad' : state === 'running' && !catalogError.value ? 'good' : 'warn'
+  const is = online.value
+    ? conditionOf(s, views.value ?? [], sources.value ?? [])
+    : { look: 'bad', text: 'offline', why: '' }
+  const look = is.look === 'good' && catalogError.value ? 'warn' : is.look
   if (online.value && readOnly.value !== '') {
     return (
       <div class="pulse" title={`Weir ${s.version} shows ${visible(readOnly.value)}`}>
@@ -51,10 +53,10 @@ function Pulse() {
       </div>
     )
   }
-  const tip = `Weir ${s.version}, up ${duration(s.uptime_s * 1000)}, ${bytes(s.memory)} of memory, record to view ${duration(s.freshness_ms)}`
+  const tip = `${is.why === '' ? '' : visible(is.why) + '. '}Weir ${s.version}, up ${duration(s.uptime_s * 1000)}, ${bytes(s.memory)} of memory, record to view ${duration(s.freshness_ms)}`
   return (
     <div class="pulse" title={tip}>
-      <span class="state"><span class={`dot ${look}`} />{state}</span>
+      <span class="state"><span class={`dot ${look}`} />{is.text}</span>
       <span class="rate"><Spark values={rates.value} /><b>{rate(s.rate)}</b> rec/s</span>
       <span class="epoch">epoch <b>{count(epoch.value)}</b></span>
       <span class="age">data <b>{age(dataAge.value)}</b> old</span>

@@ -118,13 +118,15 @@ export function Menu(p: Children & { label: string; icon?: keyof typeof paths; d
   )
 }
 
-// Dialog is the browser's own modal dialog: it keeps the focus, and Escape closes it.
+// Dialog is the browser's own modal dialog: it keeps the focus, and Escape closes it. It opens with the focus on what in
+// it has data-first, if anything has.
 export function Dialog(p: Children & { title: string; wide?: boolean; close(): void }) {
   const box = useRef<HTMLDialogElement>(null)
   const id = useId()
   useEffect(() => {
     const d = box.current!
     if (!d.open) d.showModal()
+    d.querySelector<HTMLElement>('[data-first]')?.focus()
   }, [])
   return (
     <dialog ref={box} class={p.wide ? 'wide' : ''} aria-labelledby={id} onClose={p.close} onClick={(e) => e.target === box.current && box.current!.close()}>
@@ -164,7 +166,7 @@ const words: Record<string, string> = {
 
 export function StateBadge({ state, error }: { state: State | string; error?: string | undefined }) {
   if (readOnly.value !== '') return <span class="badge">not read</span>
-  const look = error || state === 'stopped' ? 'bad' : state === 'running' ? 'good' : state === 'idle' ? '' : 'warn'
+  const look = state === 'waiting' ? 'warn' : error || state === 'stopped' ? 'bad' : state === 'running' ? 'good' : state === 'idle' ? '' : 'warn'
   return <span class={`badge ${look}`}><span class="dot" />{words[state] ?? visible(String(state))}</span>
 }
 

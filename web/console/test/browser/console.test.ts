@@ -104,13 +104,45 @@ describe('queries', () => {
     await open()
     await b.run('SELECT * FROM big')
     await b.page.getByText(/^Cut at/).waitFor()
-    expect((await b.stamp('rows').textContent())!.replace(/\s/g, '')).toBe('20000+')
+    expect(await b.stamp('rows').textContent()).toBe('20,000+')
     await b.page.locator('.grid').focus()
     await b.page.keyboard.press('Control+End')
     await expect.poll(() => b.cell(19_999, 30).textContent()).toBe('2857.0')
     expect(await b.page.locator('.grid-body [role=row]').count()).toBeLessThan(60)
     await b.page.keyboard.press('Control+Home')
     await expect.poll(() => b.cell(0, 0).textContent()).toBe('0')
+  })
+
+  test('an answer of the newest records says that, and not that rows were cut', async () => {
+    await open()
+    const notes = () => b.page.locator('[role=note]').allTextContents()
+    await b.run('SELECT count(*) AS n, sum(amount) AS total FROM orders')
+    await expect.poll(() => b.cell(0, 0).textContent()).toBe('999')
+    expect(await notes()).toEqual(['Shows the newest 1,000 records of orders only. Older ones are in no figure here: that takes a materialized view.'])
+    expect(await b.stamp('row').textContent()).toBe('1')
+    await b.run('SELECT * FROM orders LIMIT 20')
+    await expect.poll(() => b.stamp('rows').textContent()).toBe('20')
+    expect(await notes()).toEqual([expect.stringMatching(/^Shows the newest 1,000 records of orders only/)])
+    await b.run('SELECT * FROM cut')
+    await expect.poll(() => b.stamp('rows').textContent()).toBe('3+')
+    expect(await notes()).toEqual(['Cut at 3 rows: there is more. Add a LIMIT or aggregate.'])
+    await b.run('SELECT * FROM orders JOIN orders')
+    await expect.poll(() => b.stamp('rows').textContent()).toBe('20+')
+    expect(await notes()).toEqual([expect.stringMatching(/^Shows the newest/), expect.stringMatching(/^Cut at 20 rows/)])
+    await b.audit('newest')
+    await b.page.getByRole('button', { name: 'Export' }).click()
+    await Promise.all([b.page.waitForEvent('download'), b.page.getByRole('menuitem', { name: /^CSV ?exact/ }).click()])
+    await b.page.getByText(/which is not whole\. Shows the newest 1,000 records of orders only\. Cut at the limit of rows$/).waitFor()
+  })
+
+  test('EXPLAIN is text, whole, in a fixed width', async () => {
+    await open()
+    await b.run('EXPLAIN CREATE MATERIALIZED VIEW m AS SELECT 1')
+    const plan = b.page.getByRole('group', { name: 'Plan' })
+    await expect.poll(() => plan.textContent()).toMatch(/each batch .*1 AS last\n$/)
+    expect(await plan.locator('pre').evaluate((e) => getComputedStyle(e).fontFamily)).toMatch(/mono/)
+    expect(await plan.evaluate((e) => e.scrollWidth - e.clientWidth)).toBe(0)
+    await b.audit('plan')
   })
 
   test('completion knows the columns', async () => {
@@ -168,6 +200,41 @@ describe('queries', () => {
     await b.page.getByRole('button', { name: 'Chart' }).click()
     await b.page.getByRole('img', { name: 'Line chart of orders, revenue by minute' }).waitFor()
     await b.audit('chart')
+  })
+})
+
+describe('charts', () => {
+  const chart = () => b.page.getByRole('button', { name: 'Chart' })
+  const image = () => b.page.getByRole('img', { name: /chart of/ })
+
+  test('are of the statement they were asked for', async () => {
+    await open()
+    await b.run('SELECT * FROM revenue_by_city')
+    await chart().click()
+    await b.page.getByRole('img', { name: 'Bar chart of orders by city' }).waitFor()
+    await b.run('VERIFY VIEW revenue_by_city')
+    await expect.poll(() => b.cell(0, 1).textContent()).toBe('18204')
+    expect(await image().count()).toBe(0)
+    expect(await chart().isDisabled()).toBe(true)
+    await b.run('SELECT * FROM revenue_by_city LIMIT 100')
+    await image().waitFor() // the same columns: their chart is back
+    await b.run('SELECT * FROM orders_by_minute')
+    await expect.poll(() => b.stamp('rows').textContent()).toBe('60')
+    expect(await image().count()).toBe(0)
+  })
+
+  test('name the points by the key, and draw no key', async () => {
+    await open()
+    await b.run('SELECT * FROM regulars')
+    await chart().click()
+    await b.page.getByRole('img', { name: 'Bar chart of orders by customer_id' }).waitFor()
+    expect(await b.page.locator('.chart select option').allTextContents()).toEqual(['orders', 'spent'])
+    await b.page.locator('.chart svg').getByText('2210').waitFor()
+    await b.run("SELECT * FROM state_diff('revenue_by_city', 42)")
+    await b.cell(0, 0).waitFor()
+    await chart().click()
+    await b.page.getByRole('img', { name: 'Bar chart of orders_delta by city' }).waitFor()
+    await b.page.locator('.chart svg').getByText('Paris').waitFor()
   })
 })
 
@@ -327,7 +394,7 @@ describe('pages', () => {
     await b.page.getByRole('button', { name: 'Look up' }).click()
     await b.page.getByText('There is no such group.').waitFor()
     const exported = (await b.page.locator('.found').filter({ hasText: 'Iceberg table' }).textContent())!.replace(/\s/g, '')
-    expect(exported).toMatch(/\/srv\/lake\/revenue_by_city.*every5minatmost;3exportsstay.*epoch18101,2024-02-29.*12rows,2\.1kB$/)
+    expect(exported).toMatch(/\/srv\/lake\/revenue_by_city.*every5minatmost;3exportsstay.*epoch18,101,2024-02-29.*12rows,2\.1kB$/)
     await b.page.getByRole('link', { name: 'sessions by user' }).click()
     await b.page.getByText('The view was not exported: the disk is full').waitFor()
     await b.page.getByText('none yet').waitFor()
@@ -363,6 +430,13 @@ describe('pages', () => {
     expect(await b.page.locator('.pulse').textContent()).toContain('read only')
     expect(await b.page.getByRole('button', { name: /checkpoint|Savepoint/ }).count()).toBe(0)
     await b.audit('read only')
+    await b.page.getByRole('link', { name: 'Query', exact: true }).click()
+    await expect.poll(() => b.text()).toContain('revenue_by_city as the checkpoint has it')
+    expect(await b.text()).not.toMatch(/Live|up to date/)
+    expect(await b.page.locator('.entry-name small').allTextContents()).toEqual(['12', '8,412', '1,204,331', '0', 'view', 'json', 'json'])
+    expect(await b.page.locator('.entry-name small.bad, .entry-name small.warn').count()).toBe(0)
+    expect(await b.page.locator('.examples code').allTextContents()).not.toEqual(expect.arrayContaining([expect.stringMatching(/VERIFY|CREATE|FROM orders\b/)]))
+    expect(await b.page.getByRole('switch', { name: 'Live' }).count()).toBe(0)
     await b.page.getByRole('link', { name: /^Views/ }).click()
     await b.page.getByRole('link', { name: 'sessions by user' }).click()
     await b.page.getByRole('button', { name: 'Query it' }).waitFor()
@@ -379,6 +453,70 @@ describe('pages', () => {
       if (page === 'checkpoints') await b.page.getByRole('row', { name: /^42/ }).waitFor()
       expect(await b.page.evaluate(() => [document.documentElement, document.querySelector('main')!].map((e) => e.scrollWidth - e.clientWidth)), page).toEqual([0, 0])
     }
+  })
+
+  test.each([[320, 700], [390, 844], [768, 1024]])('a window of %i by %i shows the state, the age and every button', async (width, height) => {
+    await open({ viewport: { width, height } })
+    // Within the window, and within what cuts it.
+    const inside = async (name: string) => {
+      for (const e of await b.page.locator(name).all()) {
+        const box = await e.evaluate((n) => {
+          const { left, right, width } = n.getBoundingClientRect()
+          return { left, right, width, room: n.closest('.pulse')?.getBoundingClientRect().right ?? innerWidth }
+        })
+        expect(box.left, name).toBeGreaterThanOrEqual(0)
+        expect(box.right, name).toBeLessThanOrEqual(Math.min(width, box.room))
+        expect(box.width, name).toBeGreaterThan(0)
+      }
+    }
+    for (const page of ['query', 'views', 'sources', 'checkpoints']) {
+      await b.page.goto(`${url}#/${page}`)
+      await b.page.locator(`main.page-${page}`).waitFor()
+      if (page === 'checkpoints') await b.page.getByRole('row', { name: /^42/ }).waitFor()
+      await b.page.locator('.pulse .age').waitFor()
+      expect(await b.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), page).toBe(0)
+      for (const part of ['.top nav a', '.top .button', '.pulse .dot', '.pulse .state', '.pulse .age']) await inside(part)
+    }
+    await inside('.checkpoints button')
+    if (width < 700) {
+      const tall = await b.page.locator('.checkpoints tbody tr').evaluateAll((rows) => Math.max(...rows.map((r) => r.getBoundingClientRect().height)))
+      expect(tall).toBeLessThan(140)
+    }
+  })
+
+  test('a dialog opens on what is to be typed', async () => {
+    await open({}, '#/checkpoints')
+    const focused = () => b.page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? (document.activeElement as HTMLInputElement | null)?.labels?.[0]?.textContent)
+    await b.page.getByRole('button', { name: 'Savepoint …' }).click()
+    await expect.poll(focused).toBe('Name')
+    await b.page.keyboard.type('typed at once')
+    expect(await b.page.getByRole('dialog').getByLabel('Name').inputValue()).toBe('typed at once')
+    await b.page.keyboard.press('Escape')
+    await b.page.getByRole('link', { name: 'Query', exact: true }).click()
+    await b.page.getByRole('button', { name: 'History' }).click()
+    await expect.poll(focused).toBe('Search the history')
+  })
+
+  test('what waits or stopped is no error, and the header is not green', async () => {
+    fake.states = { 'sessions by user': { state: 'running', error: '' }, page_views: { state: 'idle' } }
+    await open()
+    const state = b.page.locator('.pulse .state')
+    const dot = () => state.locator('.dot').getAttribute('class')
+    const beside = (name: string) => b.page.locator('.entry-name', { hasText: name }).locator('small')
+    await expect.poll(() => state.textContent()).toBe('running')
+    await expect.poll(dot).toBe('dot good')
+    fake.states = { ...fake.states, orders: { state: 'waiting', error: 'broker localhost:9092: connection refused' }, revenue_by_city: { state: 'waiting', error: 'broker localhost:9092: connection refused' } }
+    await expect.poll(() => state.textContent()).toBe('1 source waits')
+    expect(await dot()).toBe('dot warn')
+    await expect.poll(() => b.page.locator('.pulse').getAttribute('title')).toContain('orders: broker localhost:9092: connection refused')
+    expect(await b.page.locator('.count').count()).toBe(0)
+    await expect.poll(() => beside('revenue_by_city').textContent()).toBe('waiting')
+    expect(await beside('revenue_by_city').getAttribute('class')).toBe('warn')
+    await b.audit('waiting')
+    await b.page.getByRole('link', { name: /^Sources/ }).click()
+    fake.states = { ...fake.states, orders: { state: 'stopped', error: 'the topic was recreated' } }
+    await expect.poll(() => state.textContent()).toBe('1 source stopped')
+    expect(await dot()).toBe('dot bad')
   })
 
   test('savepoints: created with a name, refused with the reason, dropped after a question', async () => {
@@ -495,6 +633,7 @@ describe('log-in', () => {
   test('by the form', async () => {
     fake.token = 'abc123'
     b = await Bench.open(browser, url)
+    await expect.poll(() => b.page.evaluate(() => document.activeElement?.id)).toBe('token')
     await b.page.getByLabel('Token').fill('wrong')
     await b.audit('log-in')
     await b.page.keyboard.press('Enter')

@@ -30,6 +30,7 @@ export class Fake {
   token = '' // when set, requests need the cookie
   empty = false
   readOnly = '' // what weir open shows
+  states = {} // by the name of a view or source, what is to be said of it: { state, error }
   cancelled = [] // ids of queries that were cancelled
   queries = [] // every SQL text, in order
   events = new Set()
@@ -78,10 +79,10 @@ export class Fake {
     switch (url.pathname) {
       case '/api/v1/sql': return this.sql(req, res)
       case '/api/v1/status': return json(res, {
-        epoch: this.epoch, state: 'RUNNING', committed: new Date(this.committed).toISOString(), uptime_s: this.uptime, memory: 148_000_000, rate, freshness_ms: 214, version: '0.1.0', ...(this.readOnly && { read_only: this.readOnly }),
+        epoch: this.epoch, state: 'RUNNING', committed: new Date(this.committed).toISOString(), uptime_s: this.uptime, memory: 148_000_000, rate, freshness_ms: 214, version: '0.1.0', ...this.waiting(), ...(this.readOnly && { read_only: this.readOnly }),
       })
-      case '/api/v1/views': return json(res, { views: this.empty ? [] : this.views(rate) })
-      case '/api/v1/sources': return json(res, { sources: this.empty ? null : this.sources(rate) })
+      case '/api/v1/views': return json(res, { views: this.empty ? [] : this.said(this.views(rate)) })
+      case '/api/v1/sources': return json(res, { sources: this.empty ? null : this.said(this.sources(rate)) })
       case '/api/v1/checkpoints':
         if (req.method === 'POST') {
           const { savepoint } = JSON.parse(await read(req))
@@ -160,6 +161,8 @@ export class Fake {
     const got = this.answer(sql)
     if (!got) return refuse(res, 400, 'CATALOG', `Table with name ${sql.split(/\s+/).at(-1)} does not exist!`)
     if (got.truncated) res.setHeader('Weir-Truncated', '1')
+    if (got.rows_cut) res.setHeader('Weir-Rows-Cut', '1')
+    if (got.partial) res.setHeader('Weir-Partial', got.partial.map(encodeURIComponent).join(','))
     if (req.headers.accept === 'text/csv') {
       res.setHeader('Content-Type', 'text/csv')
       return res.end([got.columns.map((c) => c.name), ...got.rows].map((r) => r.map((v) => (v === null ? '' : String(v))).join(',')).join('\n') + '\n')
@@ -192,6 +195,20 @@ export class Fake {
         truncated: true,
       }
     }
+    if (/^explain create/i.test(sql)) {
+      return { columns: typed(['plan', 'VARCHAR']), rows: [['materialized view m over source orders'], ['keys       city VARCHAR = city'], ['           __count BIGINT, merged by add'], [`each batch SELECT ${'__input.city, '.repeat(40)}1 AS last`]] }
+    }
+    if (/^verify view/i.test(sql)) return { columns: typed(['view', 'VARCHAR'], ['epoch', 'BIGINT'], ['groups', 'BIGINT'], ['missing', 'BIGINT'], ['different', 'BIGINT']), rows: [['revenue_by_city', 18_204, 12, 0, 0]] }
+    if (/\bregulars\b/.test(sql)) {
+      return { columns: typed(['customer_id', 'BIGINT'], ['orders', 'BIGINT'], ['spent', 'DECIMAL(38,2)']), rows: [[1041, 31, '812.40'], [977, 28, '644.00'], [2210, 25, '590.15']] }
+    }
+    if (/FROM orders\b/.test(sql)) {
+      const newest = { truncated: true, partial: ['orders'] }
+      if (/count/.test(sql)) return { columns: typed(['n', 'BIGINT'], ['total', 'DECIMAL(38,2)']), rows: [[999, '24511.75']], ...newest }
+      const rows = Array.from({ length: 20 }, (_, i) => [i, cities[i % cities.length]])
+      return { columns: typed(['order_id', 'BIGINT'], ['city', 'VARCHAR']), rows, ...newest, ...(/JOIN/.test(sql) && { rows_cut: true }) }
+    }
+    if (/\bcut\b/.test(sql)) return { columns: typed(['n', 'BIGINT']), rows: [[1], [2], [3]], truncated: true, rows_cut: true }
     if (/orders_by_minute/.test(sql)) {
       return {
         columns: [{ name: 'minute', type: 'TIMESTAMP' }, { name: 'orders', type: 'BIGINT' }, { name: 'revenue', type: 'DECIMAL(38,2)' }],
@@ -207,6 +224,18 @@ export class Fake {
     if (/^create/i.test(sql)) return { columns: [], rows: [] }
     const one = /^select (\d+)$/i.exec(sql)
     return one && { columns: [{ name: one[1], type: 'INTEGER' }], rows: [[Number(one[1])]] }
+  }
+
+  // waiting names the sources that wait or have stopped.
+  waiting() {
+    const names = this.empty || this.readOnly ? [] : this.said(this.sources(0)).filter((s) => s.state === 'waiting' || s.state === 'stopped').map((s) => s.name)
+    return names.length > 0 && { waiting: names }
+  }
+
+  // said has the states that a test asked for. What weir open shows is all stopped, and says so.
+  said(all) {
+    if (this.readOnly) return all.map((x) => ({ ...x, state: 'stopped', error: 'state stopped' }))
+    return all.map((x) => ({ ...x, ...this.states[x.name] }))
   }
 
   views(rate) {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { changes, Change, keyColumns } from '../../src/grid/changes.ts'
-import { chartOf, ticks } from '../../src/grid/chart.ts'
+import { chartOf, keysOf, ticks } from '../../src/grid/chart.ts'
+import { isCut, lacks } from '../../src/grid/whole.ts'
 import { spreadsheetSafe, tsv } from '../../src/grid/copy.ts'
 import { sortRows } from '../../src/grid/order.ts'
 import { at, clamp, move, rectangle, type Selection } from '../../src/grid/selection.ts'
@@ -170,4 +171,27 @@ test('charts', () => {
   expect(ticks(0, 47)).toEqual([0, 20, 40, 60])
   expect(ticks(-3, 3)[0]).toBeLessThanOrEqual(-3)
   expect(ticks(0, 0)).toContain(0)
+})
+
+test('a chart names its points by the key', () => {
+  const typed = (...pairs: [string, string][]) => pairs.map(([name, type]) => ({ name, type }))
+  const regulars = typed(['customer_id', 'BIGINT'], ['orders', 'BIGINT'], ['last', 'TIMESTAMP'])
+  const rows = [[7, 3, '2026-01-01T10:00:00'], [9, 2, '2026-01-02T10:00:00']]
+  expect(chartOf(regulars, rows, undefined, [0])).toMatchObject({ kind: 'bars', label: 'customer_id', labels: ['7', '9'], series: [{ name: 'orders' }], measures: [{ name: 'orders' }] })
+  expect(chartOf(regulars, rows)).toMatchObject({ kind: 'line', label: 'last', series: [{ name: 'orders' }] })
+  const two = typed(['city', 'VARCHAR'], ['kind', 'VARCHAR'], ['n', 'BIGINT'])
+  expect(chartOf(two, [['a', 'x', 1], ['a', 'y', 2]], undefined, [0, 1])).toMatchObject({ label: 'kind', labels: ['x', 'y'] })
+  expect(chartOf(two, [['a', 'x', 1], ['b', 'y', 2]], undefined, [0, 1])).toMatchObject({ label: 'city, kind', labels: ['a · x', 'b · y'] })
+  const diff = typed(['change', 'VARCHAR'], ['city', 'VARCHAR'], ['n_before', 'BIGINT'], ['n_after', 'BIGINT'], ['n_delta', 'BIGINT'], ['error', 'VARCHAR'])
+  expect(keysOf(diff, [])).toEqual([1])
+  expect(chartOf(diff, [['changed', 'a', 1, 3, 2, null], ['changed', 'b', 1, 2, 1, null]], undefined, [1])).toMatchObject({ label: 'city', labels: ['a', 'b'], series: [{ name: 'n_delta', values: [2, 1] }] })
+  expect(chartOf(typed(['x', 'BIGINT'], ['y', 'BIGINT']), [[2, 1], [1, 5]])).toMatchObject({ kind: 'line', label: 'x', series: [{ name: 'y', values: [5, 1] }] })
+  expect(chartOf(typed(['n', 'BIGINT']), [[2]])).toMatchObject({ kind: 'bars', label: 'row', labels: ['1'] })
+})
+
+test('what an answer lacks, said by the server or not', () => {
+  expect([{}, { truncated: true }, { truncated: true, rows_cut: true }, { truncated: true, partial: ['s'] }, { truncated: true, partial: ['s', 't'], rows_cut: true }].map((a) => [isCut(a), lacks(a, 2)])).toEqual([
+    [false, []], [true, ['Cut at 2 rows']], [true, ['Cut at 2 rows']], [false, ['Shows the newest 1,000 records of s only']],
+    [true, ['Shows the newest 1,000 records of s, t only', 'Cut at 2 rows']],
+  ])
 })

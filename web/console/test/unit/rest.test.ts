@@ -16,7 +16,7 @@ test('payloads', () => {
 })
 
 test('a lag that nobody knows', () => {
-  expect([null, 0, 1234].map(lag)).toEqual(['unknown', '0', '1\u202f234'])
+  expect([null, 0, 1234].map(lag)).toEqual(['unknown', '0', '1,234'])
   expect(behind([])).toBe('0 records behind')
   expect(behind([1, 0])).toBe('1 record behind')
   expect(behind([null, 7])).toBe('7 records behind, 1 unknown')
@@ -24,12 +24,12 @@ test('a lag that nobody knows', () => {
 })
 
 test('formats', () => {
-  expect([0, 999, 1000, 1234567, -1234].map(count)).toEqual(['0', '999', '1\u202f000', '1\u202f234\u202f567', '-1\u202f234'])
-  expect(count(9223372036854775807n)).toBe('9\u202f223\u202f372\u202f036\u202f854\u202f775\u202f807')
+  expect([0, 999, 1000, 1234567, -1234].map(count)).toEqual(['0', '999', '1,000', '1,234,567', '-1,234'])
+  expect(count(9223372036854775807n)).toBe('9,223,372,036,854,775,807')
   expect([0, 999, 1000, 1_902_844, 68_200_000_000].map(bytes)).toEqual(['0 B', '999 B', '1.0 kB', '1.9 MB', '68.2 GB'])
   expect([0.2, 12, 999.7, 2400, 15_000, 120_000, 7_200_000, 2e8].map(duration)).toEqual(['<1 ms', '12 ms', '1.0 s', '2.4 s', '15 s', '2 min', '2 h', '2 days'])
   expect([0, 240, 9949, 12_000].map(age)).toEqual(['<0.1 s', '0.2 s', '9.9 s', '12 s'])
-  expect([0, 0.44, 12.3, 12_345].map(rate)).toEqual(['0', '0.4', '12', '12\u202f345'])
+  expect([0, 0.44, 12.3, 12_345].map(rate)).toEqual(['0', '0.4', '12', '12,345'])
 })
 
 describe('the age of an epoch', () => {
