@@ -284,6 +284,6 @@ func verifyOne(ctx context.Context, out io.Writer, open func() (*found, error)) 
 	if err := f.Manifest.Resumable(); err != nil {
 		note = "; " + err.Error()
 	}
-	fmt.Fprintf(out, "%s: whole, %d views, %d bytes%s\n", f.called(), len(f.Manifest.Views), f.Manifest.Bytes(), note)
+	fmt.Fprintf(out, "%s: whole, %s, %d bytes%s\n", f.called(), plural(len(f.Manifest.Views), "view"), f.Manifest.Bytes(), note)
 	return nil
 }

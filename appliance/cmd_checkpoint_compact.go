@@ -49,6 +49,6 @@ func compactOne(ctx context.Context, s streams, arg string, log *slog.Logger) er
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%s: %d views, %d bytes\n", f.path, len(m.Views), m.Bytes())
+	fmt.Fprintf(s.out, "%s: %s, %d bytes\n", f.path, plural(len(m.Views), "view"), m.Bytes())
 	return nil
 }

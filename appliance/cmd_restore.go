@@ -62,12 +62,6 @@ func (c *restoreCmd) Run(ctx context.Context, s streams) error {
 // viewsAndQueries counts the materialized views of a checkpoint, as its other commands
 // do, and beside them the plain ones, without those that are left out.
 func viewsAndQueries(m *checkpoint.Manifest, left []string) string {
-	count := func(n int, what string) string {
-		if n == 1 {
-			return "1 " + what
-		}
-		return fmt.Sprintf("%d %ss", n, what)
-	}
 	views, plain := 0, 0
 	for i := range m.Views {
 		if !slices.Contains(left, m.Views[i].Name) {
@@ -79,11 +73,19 @@ func viewsAndQueries(m *checkpoint.Manifest, left []string) string {
 			plain++
 		}
 	}
-	text := count(views, "materialized view")
+	text := plural(views, "materialized view")
 	if plain > 0 {
-		text += ", " + count(plain, "plain view")
+		text += ", " + plural(plain, "plain view")
 	}
 	return text
+}
+
+// plural is a number of things.
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // ofDemo says whether the sources are the demo's, whose statements weir demo brings.

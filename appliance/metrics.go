@@ -44,7 +44,7 @@ func newGauges(a *Appliance) *gauges {
 		rate:          d("source_records_per_second", "Records read a second, lately.", "source"),
 		lag:           d("source_lag_records", "Records between what is committed of the shared cursor and the stable ends; absent while these are not known.", "source"),
 		up:            d("source_up", "1 when the source runs, 0 when it waits or has stopped; absent while no view reads it.", "source"),
-		refused:       d("source_quarantined_total", "Records refused, in all.", "source"),
+		refused:       d("source_quarantined_total", "Refusals of records, in all: a record counts once for each view that refused it.", "source"),
 		groups:        d("view_groups", "Groups of a view.", "view"),
 		bytes:         d("view_bytes", "Bytes of keys and values of a view, before compression.", "view"),
 		failed:        d("view_groups_in_error", "Groups whose merge failed.", "view"),
