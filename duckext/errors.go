@@ -35,8 +35,8 @@ func (e *duckError) fatal() bool {
 	return strings.EqualFold(e.kind, "FATAL") || strings.EqualFold(e.kind, "INTERNAL")
 }
 
-// noReason is what stands for the message of an error that has none, as that of
-// error(”).
+// noReason is what stands for the message of an error that has none, such as one that
+// SQL's error function made of an empty text.
 const noReason = "DuckDB gives no reason"
 
 // parseError reads the text of an error: JSON, or plain text where an error was made

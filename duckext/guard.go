@@ -90,9 +90,8 @@ func (g *Guard) Prepare(sql string, rel plan.Relation, out []sqltype.Field) (*Gu
 
 // Run is as Program.Run, but for batches on which DuckDB crashes, fails an
 // assertion, has not enough memory, or takes longer than the Guard allows: these
-// are a *CrashError. Of a
-// batch of one row it is sure, having tried twice. A batch or a result that is
-// larger than a frame may be is an *EvalError: its halves may pass.
+// are a *CrashError. Of a batch of one row it is sure, having tried twice. A batch or
+// a result that is larger than a frame may be is an *EvalError: its halves may pass.
 func (p *GuardProgram) Run(ctx context.Context, batch arrow.RecordBatch) (arrow.RecordBatch, error) {
 	p.g.mu.Lock()
 	defer p.g.mu.Unlock()

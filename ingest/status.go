@@ -28,8 +28,9 @@ type SourceStatus struct {
 }
 
 // PartitionStatus is how far the shared cursor, or the farthest one, has come in
-// one partition, with what waits for its commit until Show. End is the end of what is stable, and Lag what lies before it;
-// both are -1 while unknown, as they are without a broker that answers.
+// one partition, with what waits for its commit until Show. End is the end of what is
+// stable, and Lag what lies before it; both are -1 while unknown, as they are without a
+// broker that answers.
 type PartitionStatus struct {
 	Partition int32
 	Next, End int64
