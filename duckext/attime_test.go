@@ -44,6 +44,8 @@ func TestPastIsRefused(t *testing.T) {
 		"SELECT * FROM state_history('v', (SELECT 1))":              "subqueries",
 		"SELECT * FROM state_history('v', unnest([1, 2]))":          "no single value",
 		"SELECT * FROM state_history('v', CAST('x' AS INTEGER))":    "Could not convert",
+		"SELECT * FROM state_history('v', ['abcd'::BLOB])":          "BLOB in base64",
+		"SELECT * FROM state_history('v', {'a': [NULL::BLOB]})":     "BLOB in base64",
 	} {
 		_, err := p.Query(t.Context(), Request{SQL: sql, Params: json.RawMessage("[1]")})
 		want := CodeSyntax
