@@ -115,14 +115,12 @@ func TestUnknownLag(t *testing.T) {
 	unknown("reach kafka at " + b.broker.Addr())
 }
 
-// TestLagIsWhatReadersLack holds the commit of records that are folded: everywhere the
-// lag counts them until readers see them.
-func TestLagIsWhatReadersLack(t *testing.T) {
-	b := newBed(t)
-	var hold atomic.Bool
+// holdCommits makes commits wait while hold is true, until release.
+func holdCommits(b *bed) (hold *atomic.Bool, release func()) {
+	hold = new(atomic.Bool)
 	held := make(chan struct{})
-	release := sync.OnceFunc(func() { close(held) })
-	t.Cleanup(release)
+	release = sync.OnceFunc(func() { close(held) })
+	b.t.Cleanup(release)
 	b.config = func(c *config) {
 		c.hook = func(point string) {
 			if point == state.PointCommit && hold.Load() {
@@ -130,6 +128,14 @@ func TestLagIsWhatReadersLack(t *testing.T) {
 			}
 		}
 	}
+	return hold, release
+}
+
+// TestLagIsWhatReadersLack holds the commit of records that are folded: everywhere the
+// lag counts them until readers see them.
+func TestLagIsWhatReadersLack(t *testing.T) {
+	b := newBed(t)
+	hold, release := holdCommits(b)
 	b.topic("numbers", 2)
 	b.must(numbersOnlySQL)
 	b.caughtUp()
@@ -339,17 +345,7 @@ func (l lines) Write(p []byte) (int, error) {
 // TestProgress waits for a topic, then for records that are not committed yet.
 func TestProgress(t *testing.T) {
 	b := newBed(t)
-	var hold atomic.Bool
-	held := make(chan struct{})
-	release := sync.OnceFunc(func() { close(held) })
-	t.Cleanup(release)
-	b.config = func(c *config) {
-		c.hook = func(point string) {
-			if point == state.PointCommit && hold.Load() {
-				<-held
-			}
-		}
-	}
+	hold, release := holdCommits(b)
 	b.must(numbersOnlySQL)
 	wait := func(ctx context.Context) (lines, chan error) {
 		said, done := make(lines, 100), make(chan error, 1) // what nobody reads any more must not hold it

@@ -21,8 +21,8 @@ func (m *Manifest) check() error {
 		return fmt.Errorf("%d slots where version %d has %d", m.Slots, m.FormatVersion, state.Slots)
 	case m.Checkpoint == 0:
 		return errors.New("checkpoint 0: they are counted from 1")
-	case m.Epoch>>epochBits != 0:
-		return fmt.Errorf("epoch %d has more than %d bits", m.Epoch, epochBits)
+	case m.Epoch>>state.EpochBits != 0:
+		return fmt.Errorf("epoch %d has more than %d bits", m.Epoch, state.EpochBits)
 	case m.Created.IsZero():
 		return errors.New("created is not there")
 	}
@@ -36,9 +36,6 @@ func (m *Manifest) check() error {
 	}
 	return nil
 }
-
-// epochBits is how many bits a state has for an epoch.
-const epochBits = 40
 
 // checkFiles looks at each file by itself, and that no two have one name.
 func (m *Manifest) checkFiles() error {

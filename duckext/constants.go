@@ -106,23 +106,12 @@ func isFloat(t sqltype.Type) bool { return t.ID == sqltype.Float || t.ID == sqlt
 // floatsAsText spells t for a cast, with VARCHAR in the place of each FLOAT and
 // DOUBLE, whose text is exact.
 func floatsAsText(t sqltype.Type) string {
-	switch t.ID {
-	case sqltype.Float, sqltype.Double:
-		return "VARCHAR"
-	case sqltype.List:
-		return floatsAsText(*t.Elem) + "[]"
-	case sqltype.Array:
-		return floatsAsText(*t.Elem) + "[" + strconv.Itoa(t.Size) + "]"
-	case sqltype.Map:
-		return "MAP(" + floatsAsText(t.Fields[0].Type) + ", " + floatsAsText(t.Fields[1].Type) + ")"
-	case sqltype.Struct:
-		fields := make([]string, len(t.Fields))
-		for i, f := range t.Fields {
-			fields[i] = quote(f.Name) + " " + floatsAsText(f.Type)
+	return spelled(t, func(t sqltype.Type) string {
+		if isFloat(t) {
+			return "VARCHAR"
 		}
-		return "STRUCT(" + strings.Join(fields, ", ") + ")"
-	}
-	return t.String()
+		return t.String()
+	})
 }
 
 // compute runs a SELECT without FROM that gives one row of texts. Its expressions

@@ -54,24 +54,27 @@ func logicalType(t sqltype.Type) mapping.LogicalType {
 	return lt
 }
 
-// typeSQL spells t for a CAST. Names of struct fields are always quoted, since
-// they may be keywords.
-func typeSQL(t sqltype.Type) string {
+// typeSQL spells t for a CAST.
+func typeSQL(t sqltype.Type) string { return spelled(t, sqltype.Type.String) }
+
+// spelled is t in SQL, with scalar types as scalar says. Names of struct fields are
+// always quoted, since they may be keywords.
+func spelled(t sqltype.Type, scalar func(sqltype.Type) string) string {
 	switch t.ID {
 	case sqltype.List:
-		return typeSQL(*t.Elem) + "[]"
+		return spelled(*t.Elem, scalar) + "[]"
 	case sqltype.Array:
-		return fmt.Sprintf("%s[%d]", typeSQL(*t.Elem), t.Size)
+		return fmt.Sprintf("%s[%d]", spelled(*t.Elem, scalar), t.Size)
 	case sqltype.Map:
-		return "MAP(" + typeSQL(t.Fields[0].Type) + ", " + typeSQL(t.Fields[1].Type) + ")"
+		return "MAP(" + spelled(t.Fields[0].Type, scalar) + ", " + spelled(t.Fields[1].Type, scalar) + ")"
 	case sqltype.Struct:
 		parts := make([]string, len(t.Fields))
 		for i, f := range t.Fields {
-			parts[i] = quote(f.Name) + " " + typeSQL(f.Type)
+			parts[i] = quote(f.Name) + " " + spelled(f.Type, scalar)
 		}
 		return "STRUCT(" + strings.Join(parts, ", ") + ")"
 	}
-	return t.String()
+	return scalar(t)
 }
 
 // typeText spells a type of DuckDB's, those that Weir refuses included.

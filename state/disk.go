@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"weir/internal/atomicfile"
 )
 
 // pebbleLogger passes Pebble's notes on. Fatalf is how Pebble reports a failed
@@ -62,7 +64,7 @@ func (d disk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if err != nil || !strings.HasPrefix(d.PathBase(name), "MANIFEST-") {
 		return file, err
 	}
-	if err := syncDir(d.FS, d.PathDir(name)); err != nil {
+	if err := atomicfile.SyncDir(d.FS, d.PathDir(name)); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil

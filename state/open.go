@@ -15,6 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"weir/internal/atomicfile"
 )
 
 // Named points at which Options.Hook is called.
@@ -177,18 +179,10 @@ func (s *Store) create(dir string, fill func(*pebble.DB) error) error {
 		return err
 	}
 	s.o.Hook(PointRenamed)
-	if err := errors.Join(syncDir(fsys, dir), syncDir(fsys, fsys.PathDir(dir))); err != nil {
-		return fmt.Errorf("it is written, but a power cut may still undo that: %w", err)
+	if err := errors.Join(atomicfile.SyncDir(fsys, dir), atomicfile.SyncDir(fsys, fsys.PathDir(dir))); err != nil {
+		return fmt.Errorf("%w: %w", atomicfile.ErrUnsynced, err)
 	}
 	return nil
-}
-
-func syncDir(fsys vfs.FS, dir string) error {
-	d, err := fsys.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // pebbleOptions are for a machine of two cores. The function frees what only

@@ -12,11 +12,14 @@ import (
 //	│ form │ epoch: uvarint │ message: uvarint + bytes, │ bits of      │ values │
 //	│      │                │ if form has 0x80          │ accumulators │        │
 //	└──────┴────────────────┴───────────────────────────┴──────────────┴────────┘
+//
+// EpochBits is how many bits an epoch has at most.
+const EpochBits = 40
+
 const (
-	rowForm      = 0x01
-	rowInError   = 0x80
-	unsaid       = "the group is in error, and nobody wrote down why"
-	maxEpochBits = 40
+	rowForm    = 0x01
+	rowInError = 0x80
+	unsaid     = "the group is in error, and nobody wrote down why"
 )
 
 // appendHeader writes what stands before the accumulators.
@@ -36,7 +39,7 @@ func readHeader(src []byte) (epoch uint64, failed bool, msg, rest []byte, err er
 		return 0, false, nil, nil, codec.ErrCorrupt
 	}
 	epoch, n := binary.Uvarint(src[1:])
-	if n <= 0 || epoch>>maxEpochBits != 0 {
+	if n <= 0 || epoch>>EpochBits != 0 {
 		return 0, false, nil, nil, codec.ErrCorrupt
 	}
 	failed, rest = src[0]&rowInError != 0, src[1+n:]

@@ -1,6 +1,9 @@
 package ddl
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // foreign refuses statements in the form of Flink or ksqlDB with Weir's form of
 // the same. It is entered at a statement's first word and moves nothing.
@@ -77,6 +80,9 @@ func (p *parser) foreignTable(start int) error {
 		"use CREATE SOURCE "+name+" (column TYPE, ...) WITH (connector = 'kafka', brokers = 'host:9092', topic = '"+topic+"', format = 'json')")
 }
 
+// byBucket is what stands for the windows of others.
+const byBucket = "group by a bucket of time: SELECT time_bucket(INTERVAL '1 minute', placed_at) AS bucket, ... FROM orders GROUP BY bucket"
+
 // foreignClause refuses, within a view's SELECT, clauses that DuckDB would
 // report as bare syntax errors. It is entered at every token.
 func (p *parser) foreignClause() error {
@@ -92,14 +98,11 @@ func (p *parser) foreignClause() error {
 		}
 		return p.errorAt(t.start, "EMIT is ksqlDB's: a view is always current", "leave it out")
 	case p.ahead("TUMBLE", "(", "TABLE"), p.ahead("HOP", "(", "TABLE"), p.ahead("SESSION", "(", "TABLE"), p.ahead("CUMULATE", "(", "TABLE"):
-		return p.errorAt(t.start, strings.ToUpper(t.value)+"(TABLE ...) is Flink's",
-			"group by a bucket of time: SELECT time_bucket(INTERVAL '1 minute', placed_at) AS bucket, ... FROM orders GROUP BY bucket")
+		return p.errorAt(t.start, strings.ToUpper(t.value)+"(TABLE ...) is Flink's", byBucket)
 	case p.windowCall():
-		return p.errorAt(t.start, strings.ToUpper(t.value)+"(column, INTERVAL ...) is Flink's",
-			"group by a bucket of time: SELECT time_bucket(INTERVAL '1 minute', placed_at) AS bucket, ... FROM orders GROUP BY bucket")
+		return p.errorAt(t.start, strings.ToUpper(t.value)+"(column, INTERVAL ...) is Flink's", byBucket)
 	case p.ahead("WINDOW", "TUMBLING"), p.ahead("WINDOW", "HOPPING"), p.ahead("WINDOW", "SESSION"):
-		return p.errorAt(t.start, "WINDOW ... is ksqlDB's",
-			"group by a bucket of time: SELECT time_bucket(INTERVAL '1 minute', placed_at) AS bucket, ... FROM orders GROUP BY bucket")
+		return p.errorAt(t.start, "WINDOW ... is ksqlDB's", byBucket)
 	}
 	return nil
 }
@@ -108,18 +111,18 @@ func (p *parser) foreignClause() error {
 // TUMBLE(placed_at, INTERVAL '1' MINUTE). DuckDB has no such functions, but names and
 // lists of columns may look much the same.
 func (p *parser) windowCall() bool {
-	at := *p
-	for _, name := range []string{"TUMBLE", "HOP", "SESSION", "CUMULATE"} {
-		for _, part := range []string{"", "_START", "_END", "_ROWTIME", "_PROCTIME"} {
-			if ok, err := at.accept(name+part, "("); ok && err == nil {
-				for !at.atEnd() && !at.tok.is(",") && !at.tok.is(")") && at.advance() == nil {
-				}
-				ok, err := at.accept(",", "INTERVAL")
-				return ok && err == nil && at.tok.kind == text
-			}
-		}
+	name, part, _ := strings.Cut(strings.ToUpper(p.tok.value), "_")
+	if !slices.Contains([]string{"TUMBLE", "HOP", "SESSION", "CUMULATE"}, name) || !slices.Contains([]string{"", "START", "END", "ROWTIME", "PROCTIME"}, part) {
+		return false
 	}
-	return false
+	at := *p
+	if ok, err := at.accept(p.tok.value, "("); !ok || err != nil {
+		return false
+	}
+	for !at.atEnd() && !at.tok.is(",") && !at.tok.is(")") && at.advance() == nil {
+	}
+	ok, err := at.accept(",", "INTERVAL")
+	return ok && err == nil && at.tok.kind == text
 }
 
 // foreignColumn refuses, within a source's column list, what is not a column.
